@@ -1,0 +1,125 @@
+package integration
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// faulty is an HTTP proxy between varco and Consul that counts requests, holds them, and answers errors in Consul's
+// place.
+type faulty struct {
+	addr string
+	next *httputil.ReverseProxy
+
+	mu    sync.Mutex
+	log   []string // requests in the order of their arrival
+	rules []*rule
+}
+
+// rule is a fault: what happens to the requests that it matches.
+type rule struct {
+	match  func(*http.Request) bool
+	status int           // answer with this status, if not 0
+	body   string        // and this body
+	until  chan struct{} // else wait until it is closed, then pass the request on
+}
+
+// newFaulty starts a proxy in front of an agent.
+func newFaulty(t *testing.T, a *agent) *faulty {
+	t.Helper()
+	f := &faulty{next: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: a.addr})}
+	f.next.FlushInterval = -1
+	f.next.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { panic(http.ErrAbortHandler) }
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.addr = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	srv := &http.Server{Handler: f, BaseContext: func(net.Listener) context.Context { return ctx }}
+	go srv.Serve(l)
+	t.Cleanup(func() {
+		cancel()
+		srv.Close()
+	})
+	return f
+}
+
+func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rule := f.arrived(r)
+	switch {
+	case rule == nil:
+	case rule.status != 0:
+		http.Error(w, rule.body, rule.status)
+		return
+	default:
+		select {
+		case <-rule.until:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+func (f *faulty) arrived(r *http.Request) *rule {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, r.Method+" "+r.URL.RequestURI())
+	for _, rule := range f.rules {
+		if rule.match(r) {
+			return rule
+		}
+	}
+	return nil
+}
+
+// requests answers what has arrived so far.
+func (f *faulty) requests() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.log...)
+}
+
+// set puts rules in the place of those that were.
+func (f *faulty) set(rules ...*rule) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rules = rules
+}
+
+// hold makes a rule that keeps requests waiting until the channel is closed.
+func hold(match func(*http.Request) bool) *rule {
+	return &rule{match: match, until: make(chan struct{})}
+}
+
+// fail makes a rule that answers with an error.
+func fail(status int, match func(*http.Request) bool) *rule {
+	return &rule{match: match, status: status, body: "rpc error making call: injected by a test"}
+}
+
+// The kinds of requests that varco sends to Consul.
+
+func anyRequest(*http.Request) bool { return true }
+
+func aboutKV(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/kv/") }
+
+func aboutHealth(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/health/state/") }
+
+// aboutService matches the look-ups of one service's instances; "" is any service.
+func aboutService(name string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		for _, p := range []string{"/v1/catalog/service/", "/v1/health/service/"} {
+			if rest, ok := strings.CutPrefix(r.URL.Path, p); ok {
+				return name == "" || rest == name
+			}
+		}
+		return false
+	}
+}
