@@ -1,0 +1,42 @@
+# make help lists what there is.
+
+CONSUL   = go -C integration/consul run .
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint fuzz bench cover consul clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
+
+build: ## build the binary ./varco
+	go build -trimpath -o varco .
+
+demo: ## run the demo: two upstreams, a proxy, the page
+	go run . --dev
+
+test: consul ## run all tests with the race detector
+	go test -race -timeout 20m ./...
+
+lint: ## gofmt, go vet, staticcheck
+	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file target; do \
+		echo "== $$file $${target#func }"; \
+		go test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	done
+
+bench: ## run the benchmarks of all packages
+	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /integration)
+
+cover: ## show how much of each package its own tests cover
+	go test -cover $$(go list ./... | grep -v /integration)
+
+consul: ## build the Consul that the tests run against, once; it is kept in the user's cache folder
+	@$(CONSUL) >/dev/null
+
+clean: ## remove what make built here
+	rm -rf varco build
