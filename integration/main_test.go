@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // originEnv holds an address in a process that is not a test but an upstream, to be killed: see newKillable.
@@ -125,9 +126,16 @@ func (s *suite) name() string { return "t" + strconv.FormatInt(s.tests.Add(1), 1
 // newKillable starts an upstream in a process of its own.
 func newKillable(t *testing.T, name string) (*origin, *process) {
 	t.Helper()
-	o := noOrigin(t, name)
+	o := noOrigin(name)
 	p := command(t, []string{originEnv + "=" + o.addr() + " " + name}, os.Args[0])
 	t.Cleanup(p.kill)
+	eventually(t, 10*time.Second, "the upstream listens", func() error {
+		conn, err := net.Dial("tcp", o.addr())
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
 	return o, p
 }
 

@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -48,6 +49,21 @@ func newOriginFunc(t *testing.T, name string, h http.HandlerFunc) *origin {
 	return o
 }
 
+// newTLSOrigin starts an upstream that speaks TLS, with a certificate that nobody trusts.
+func newTLSOrigin(t *testing.T, name string) *origin {
+	t.Helper()
+	o := &origin{name: name}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.hits.Add(1)
+		writeEcho(name, w, r)
+	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are what the test wants
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	o.at(t, srv.Listener.Addr())
+	return o
+}
+
 // newTCPOrigin starts an upstream that hands each connection to serve, which closes it.
 func newTCPOrigin(t *testing.T, name string, serve func(*net.TCPConn)) *origin {
 	t.Helper()
@@ -74,8 +90,7 @@ func (o *origin) accept(l net.Listener, serve func(*net.TCPConn)) {
 }
 
 // noOrigin answers an upstream that nothing listens for.
-func noOrigin(t *testing.T, name string) *origin {
-	t.Helper()
+func noOrigin(name string) *origin {
 	return &origin{name: name, host: "127.0.0.1", port: freePort()}
 }
 

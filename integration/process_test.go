@@ -70,6 +70,7 @@ func (p *process) exit(t testing.TB, limit time.Duration) int {
 }
 
 func (p *process) signal(s os.Signal) { p.cmd.Process.Signal(s) }
+func (p *process) hangup()            { p.signal(syscall.SIGHUP) }
 
 // kill ends the process at once and waits for its end.
 func (p *process) kill() {
