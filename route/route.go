@@ -5,6 +5,10 @@
 // Table. A Table never changes: readers share it by pointer, without locks, and a new one takes its place. A host
 // that no command touched is shared between the old and the new table.
 //
+// A look-up first orders the hosts that a request may mean (host.go), then finds the most specific path of the first
+// of them that has one (match.go), then picks a target by its share (pick.go, weight.go). It takes no lock and
+// allocates nothing.
+//
 // The package does no I/O, reads no clock, logs nothing and has no global state. What an option means to a proxy is
 // not known here, with three exceptions that decide which target is chosen: weight, match and strategy. Everything
 // else is handed to Config.Bind, once for each new target, and what Bind answers hangs on Target.Bound.
@@ -12,7 +16,44 @@ package route
 
 import (
 	"net/url"
+	"slices"
 )
+
+// Snapshot is everything that a backend knows at one moment. The receiver may keep it; nobody changes it any more.
+type Snapshot struct {
+	// Services are sorted by name, each name once.
+	Services []Service
+	// Overrides are the manual commands; they are executed after those of the services, in their order.
+	Overrides []Command
+	// Problems are the tags and lines that never became commands.
+	Problems []Problem
+	// NoRoute is the HTML body of the answer to a request that no route matches; "" means a built-in one.
+	NoRoute string
+}
+
+// Service is the commands that one service contributes.
+type Service struct {
+	Name     string
+	Commands []Command
+}
+
+// Route is a host and a path, or a port, and where its traffic goes. It is frozen once its table is built and may be
+// shared by several tables; safe for concurrent use.
+type Route struct {
+	// Host is a name in lower case, a pattern, ":3306" for a port, or "" for any host. Path is "" for a port.
+	Host, Path string
+	// Match is how Path is compared. Host, Path and Match together identify a route.
+	Match Match
+	// Strategy is the name of the strategy that picks.
+	Strategy string
+	// Targets are those that were accepted, with share 0 too. A route whose targets were all refused, or that is
+	// known but down, has none. Read-only.
+	Targets []*Target
+
+	pattern pattern
+	live    []*Target // those with a share; Targets itself when all have one
+	picker  picker    // of live
+}
 
 // Target is one instance that a route leads to. It is frozen once its table is built and may be shared by several
 // tables; read-only and safe for concurrent use.
@@ -43,46 +84,12 @@ type Target struct {
 	Bound any
 }
 
-// Origin says where a command, a target or a problem came from, so that an operator finds the place to mend.
-// Unknown parts are empty or zero.
-type Origin struct {
-	// Service, Node and Instance (the service ID) name an instance in a catalog; Tag is the tag as registered.
-	Service  string `json:"service,omitempty"`
-	Node     string `json:"node,omitempty"`
-	Instance string `json:"instance,omitempty"`
-	Tag      string `json:"tag,omitempty"`
-	// Source names a text: a file's path, a KV key, "registry.static.routes".
-	Source string `json:"source,omitempty"`
-	// Line and Column count from 1, Column in bytes; 0 means unknown.
-	Line   int `json:"line,omitempty"`
-	Column int `json:"column,omitempty"`
+// identical reports whether a and b, targets of the same route, have the same identity.
+func (t *Target) identical(u *Target) bool {
+	return t.Dst == u.Dst && t.Service == u.Service && slices.Equal(t.Opts, u.Opts) && slices.Equal(t.Tags, u.Tags)
 }
 
-// Problem is something that was refused, with the place and, where one is known, the way out. A problem costs only
-// the command or target it speaks of.
-type Problem struct {
-	Origin Origin `json:"origin"`
-	// Text is the offending line or tag as it was written. It is hostile text: escape it before showing it.
-	Text string `json:"text"`
-	// Reason says what is wrong, Hint how to put it right ("" when there is nothing to say).
-	Reason string `json:"reason"`
-	Hint   string `json:"hint,omitempty"`
-}
-
-// Snapshot is everything that a backend knows at one moment. The receiver may keep it; nobody changes it any more.
-type Snapshot struct {
-	// Services are sorted by name, each name once.
-	Services []Service
-	// Overrides are the manual commands; they are executed after those of the services, in their order.
-	Overrides []Command
-	// Problems are the tags and lines that never became commands.
-	Problems []Problem
-	// NoRoute is the HTML body of the answer to a request that no route matches; "" means a built-in one.
-	NoRoute string
-}
-
-// Service is the commands that one service contributes.
-type Service struct {
-	Name     string
-	Commands []Command
+// same reports whether t can stand in for u, a target of the same route.
+func (t *Target) same(u *Target) bool {
+	return t.FixedWeight == u.FixedWeight && t.Weight == u.Weight && t.Origin == u.Origin && t.identical(u)
 }
