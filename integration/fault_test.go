@@ -20,6 +20,7 @@ type faulty struct {
 	mu    sync.Mutex
 	log   []string // requests in the order of their arrival
 	rules []*rule
+	token string // of the last request
 }
 
 // rule is a fault: what happens to the requests that it matches.
@@ -35,6 +36,7 @@ func newFaulty(t *testing.T, a *agent) *faulty {
 	t.Helper()
 	f := &faulty{next: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: a.addr})}
 	f.next.FlushInterval = -1
+	f.next.Director = withoutToken(f.next.Director) // the agent has no ACLs, and no token to know
 	f.next.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { panic(http.ErrAbortHandler) }
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,6 +51,14 @@ func newFaulty(t *testing.T, a *agent) *faulty {
 		srv.Close()
 	})
 	return f
+}
+
+// withoutToken keeps tokens that tests made up from the agent.
+func withoutToken(direct func(*http.Request)) func(*http.Request) {
+	return func(r *http.Request) {
+		direct(r)
+		r.Header.Del("X-Consul-Token")
+	}
 }
 
 func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -71,6 +81,7 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *faulty) arrived(r *http.Request) *rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.token = r.Header.Get("X-Consul-Token")
 	f.log = append(f.log, r.Method+" "+r.URL.RequestURI())
 	for _, rule := range f.rules {
 		if rule.match(r) {
@@ -85,6 +96,13 @@ func (f *faulty) requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.log...)
+}
+
+// lastToken answers the ACL token that came with the last request.
+func (f *faulty) lastToken() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.token
 }
 
 // set puts rules in the place of those that were.
