@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"sync"
+)
+
+// outgoing is a request to an upstream with all it needs: made in one piece, and used again for the next request
+// where the engine permits it. It is the context of its request, too: the client's, plus a way from there back here.
+type outgoing struct {
+	context.Context // the client's request's
+	req             *http.Request
+	url             url.URL
+	header          http.Header
+	trailer         http.Header // nil until a request announces trailers
+	values          [24]string  // values of the headers that are added
+	used            int
+	trace           httptrace.ClientTrace
+
+	mu      sync.Mutex // guards the fields below: 1xx answers come from other goroutines
+	x       *exchange  // nil once the attempt is over
+	interim int
+	conn    *stdConn
+	reused  bool
+	wrote   int64 // over conn before this request
+	read    int64
+}
+
+// outgoingKey leads from the context of a request to its outgoing.
+type outgoingKey struct{}
+
+// Value implements context.Context.
+func (o *outgoing) Value(key any) any {
+	if _, ok := key.(outgoingKey); ok {
+		return o
+	}
+	return o.Context.Value(key)
+}
+
+func newOutgoing(ctx context.Context) *outgoing {
+	o := &outgoing{Context: ctx, header: make(http.Header, 24)}
+	o.trace.GotConn = o.onConn
+	o.trace.Got1xxResponse = o.onInterim
+	o.req = (&http.Request{}).WithContext(httptrace.WithClientTrace(o, &o.trace))
+	o.req.URL = &o.url
+	o.req.Header = o.header
+	o.req.Proto, o.req.ProtoMajor, o.req.ProtoMinor = "HTTP/1.1", 1, 1
+	return o
+}
+
+// outgoing returns an empty request for an attempt at the exchange's upstream.
+func (x *exchange) outgoing() *outgoing {
+	x.up.conns.transport()
+	o := x.spare
+	if o == nil || !x.up.conns.synchronous {
+		o = newOutgoing(x.req.Context())
+	}
+	x.spare = nil
+	o.Context = x.req.Context()
+	clear(o.header)
+	o.used = 0
+	o.x, o.interim, o.conn = x, 0, nil
+	return o
+}
+
+// retire keeps o for the next request if nobody uses it any more.
+func (x *exchange) retire(o *outgoing) {
+	if x.up.conns.synchronous {
+		clear(o.trailer)
+		o.Context, o.req.Body, o.req.Trailer = nil, nil, nil
+		x.spare = o
+	}
+}
+
+// set sets a header to one value, without allocating.
+func (o *outgoing) set(name, value string) {
+	if o.used == len(o.values) {
+		o.header[name] = []string{value}
+		return
+	}
+	o.values[o.used] = value
+	o.used++
+	o.header[name] = o.values[o.used-1 : o.used : o.used]
+}
+
+// onConn is httptrace's GotConn.
+func (o *outgoing) onConn(info httptrace.GotConnInfo) {
+	c, ok := info.Conn.(*stdConn)
+	if !ok {
+		return
+	}
+	c.disarm()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.conn, o.reused, o.wrote, o.read = c, info.Reused, c.wrote.Load(), c.read.Load()
+}
+
+func (o *outgoing) gotConn() *stdConn {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.conn
+}
+
+// failure says how far the attempt came that failed with err.
+func (o *outgoing) failure(err error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conn == nil {
+		return &stdAttempt{err: err}
+	}
+	return &stdAttempt{
+		err:      err,
+		sent:     o.conn.wrote.Load() > o.wrote,
+		answered: o.conn.read.Load() > o.read,
+		reused:   o.reused,
+	}
+}
+
+// maxInterim is how many 1xx answers may come before the final one.
+const maxInterim = 8
+
+var errInterim = errors.New("too many informational answers")
+
+// onInterim passes a 1xx answer on to the client; it is httptrace's Got1xxResponse. 100 is the business of each
+// connection: the server sends its own when the body is read.
+func (o *outgoing) onInterim(code int, header textproto.MIMEHeader) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.x == nil {
+		return nil
+	}
+	if o.interim++; o.interim > maxInterim {
+		return errInterim
+	}
+	if code == http.StatusContinue || code == http.StatusSwitchingProtocols || !o.x.req.ProtoAtLeast(1, 1) {
+		return nil
+	}
+	h := o.x.w.Header()
+	copyResponseHeader(h, http.Header(header))
+	delete(h, "Content-Length")
+	o.x.w.WriteHeader(code)
+	clear(h)
+	return nil
+}
+
+// end has no further 1xx answer reach the client.
+func (o *outgoing) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.x = nil
+}
+
+var _ net.Conn = (*stdConn)(nil)
