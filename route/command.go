@@ -142,9 +142,9 @@ func (c *Command) check() error {
 		switch {
 		case c.Service == "" && len(c.Tags) == 0:
 			return &fieldError{"service", "is missing, and there are no tags",
-				`want "route del <service>" or "route del tags \"<tag>\""`}
+				`want route del <service>, or route del tags "<tag>"`}
 		case c.Src != "" && (c.Service == "" || len(c.Tags) > 0):
-			return &fieldError{"source", "cannot be joined with tags", `want "route del <service> tags \"<tag>\""`}
+			return &fieldError{"source", "cannot be joined with tags", `want route del <service> tags "<tag>"`}
 		case c.Dst != "" && c.Src == "":
 			missing = "source"
 		case c.Dst != "":
@@ -198,7 +198,7 @@ func checkSrc(src string) error {
 			return &fieldError{"source", fmt.Sprintf("%q is not a port", src), "want :port from 1 to 65535, or host/path"}
 		}
 		if ok {
-			return &fieldError{"source", "a port has no path",
+			return &fieldError{"source", fmt.Sprintf("%q has a path, but a port has none", src),
 				fmt.Sprintf("for requests to any host on port %s write *:%s/%s", port, port, path)}
 		}
 	case ok && !strings.ContainsAny(scheme, "/.*:") && rest != "":

@@ -107,7 +107,7 @@ func (w *workshop) add(c *Command, refused bool) {
 	d := w.draft(path, match)
 	if same := d.find(e); same != nil {
 		if e.url != nil && !slices.Equal(same.command.Opts, c.Opts) {
-			w.refuse(c, errors.New("is dropped: service, destination, weight and tags are those of an earlier target, only the options differ"))
+			w.refuse(c, errors.New("dropped: an earlier target differs only in its options"))
 		}
 		return
 	}

@@ -29,7 +29,7 @@ import (
 //	http://foo.com/        foo.com:80, foo.com, *:80
 //	https://foo.com/       foo.com
 //	http://a.foo.com:80/   *.foo.com, *:80
-//	http://foo.com:8080/   none
+//	http://foo.com:8080/   *:80 (without the default port it is *)
 //
 // Names are found in a hash map. Patterns of the form *.suffix, by far the most common, are found in one too: by each
 // suffix of the request's name that starts with a dot, longest first, which is already their order. The few other

@@ -339,6 +339,9 @@ func (p *lineParser) hint(w string, words []string) string {
 			}
 		}
 	}
+	if _, err := strconv.ParseFloat(w, 64); err == nil && len(words) == 1 && words[0] == "weight" {
+		return "write weight " + w
+	}
 	if k := closest(w, words); k != "" {
 		return "did you mean " + k + "?"
 	}
