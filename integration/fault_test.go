@@ -34,10 +34,14 @@ type rule struct {
 // newFaulty starts a proxy in front of an agent.
 func newFaulty(t *testing.T, a *agent) *faulty {
 	t.Helper()
-	f := &faulty{next: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: a.addr})}
-	f.next.FlushInterval = -1
-	f.next.Director = withoutToken(f.next.Director) // the agent has no ACLs, and no token to know
-	f.next.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { panic(http.ErrAbortHandler) }
+	f := &faulty{next: &httputil.ReverseProxy{
+		FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: a.addr})
+			r.Out.Header.Del("X-Consul-Token") // the agent has no ACLs, and none of the tokens that tests make up
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,14 +55,6 @@ func newFaulty(t *testing.T, a *agent) *faulty {
 		srv.Close()
 	})
 	return f
-}
-
-// withoutToken keeps tokens that tests made up from the agent.
-func withoutToken(direct func(*http.Request)) func(*http.Request) {
-	return func(r *http.Request) {
-		direct(r)
-		r.Header.Del("X-Consul-Token")
-	}
 }
 
 func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {

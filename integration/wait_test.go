@@ -49,18 +49,6 @@ func poll(within time.Duration, ok func() error) (time.Duration, error) {
 	}
 }
 
-// within fails the test if done isn't closed in time.
-func within(t *testing.T, limit time.Duration, what string, done <-chan struct{}) {
-	t.Helper()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		t.Fatalf("%s: not within %v", what, limit)
-	}
-}
-
 // nextPort is the last port that freePort gave out. They lie below the range from which the kernel picks the ports of
 // outgoing connections, so that none of those can take one between now and its use.
 var nextPort atomic.Int64
