@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -28,7 +27,7 @@ func NewHistogram(seconds ...float64) *Histogram {
 // Observe counts d; a negative d counts as 0.
 func (h *Histogram) Observe(d time.Duration) { h.observe(h.bounds, d) }
 
-// bounds are the inclusive upper bounds of the buckets, as Prometheus' le, increasing.
+// bounds are the inclusive upper bounds of the buckets, as Prometheus' le, increasing. There is at least one.
 type bounds []time.Duration
 
 func newBounds(seconds []float64) bounds {
@@ -70,19 +69,25 @@ func (c cells) addTo(sums []uint64) {
 	}
 }
 
-// count is the number of observations in words made by addTo.
-func (b bounds) count(words []uint64) uint64 {
+// countOf is the number of observations in the words of a histogram.
+func countOf(words []uint64) uint64 {
 	var n uint64
-	for _, w := range words[:len(b)+1] {
+	for _, w := range words[:len(words)-1] {
 		n += w
 	}
 	return n
 }
 
+func addWords(to, words []uint64) {
+	for i, w := range words {
+		to[i] += w
+	}
+}
+
 // quantile estimates the duration that the share q of the observations in words does not exceed. Within a bucket it
 // assumes an even spread; above the last bound it answers the last bound. Zero without an observation.
 func (b bounds) quantile(q float64, words []uint64) time.Duration {
-	n := b.count(words)
+	n := countOf(words)
 	if n == 0 {
 		return 0
 	}
@@ -99,8 +104,5 @@ func (b bounds) quantile(q float64, words []uint64) time.Duration {
 		}
 		below += in
 	}
-	if len(b) == 0 {
-		return 0
-	}
-	return slices.Max(b)
+	return b[len(b)-1]
 }

@@ -1,26 +1,43 @@
-// Package metrics counts what varco does and answers a scrape by Prometheus.
+// Package metrics counts what varco does and answers when Prometheus asks.
+//
+// Metrics has a typed field for each thing that is counted once per process, and a Target for each target of the
+// table, with a latency histogram per status. Whoever counts holds the pointer and adds to atomic words: no lock, no
+// look-up by label, no allocation. What has no traffic has no words: an idle target costs a few hundred bytes.
+//
+// Everything else happens at a scrape: a Collector reads the targets (target.go), adds them up by service (service.go),
+// decides which have series of their own and sums the rest (fold.go), and makes the series (collect.go). describe.go
+// is the list of all metrics. Nothing is pushed, and no goroutine runs between scrapes.
+//
+// A Target belongs to its labels, not to a table: it counts on through updates, and its series end when the last
+// holder of a reference releases it. Its share in the numbers of its service stays.
 package metrics
 
 import (
 	"fmt"
-	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // Metrics holds every metric. All fields and methods are safe for concurrent use.
 type Metrics struct {
-	// Look-ups without a route, HTTP and TCP.
+	// NotFound counts requests and connections that no route matched, HTTP and TCP.
 	NotFound Counter
-	// RouteDown counts requests and connections to a route that has no target to give them to (503).
+	// RouteDown counts those whose route has no target to give them to (503).
 	RouteDown Counter
 	// HTTPDenied and TCPDenied count those that an allow or deny option refused.
 	HTTPDenied, TCPDenied Counter
 
 	// WSConns are the open WebSocket tunnels.
 	WSConns Gauge
-	// TCPConn are TCP connections accepted for a route, TCPConnFail those whose upstream was not reached, TCPNoRoute
-	// those without a route. TCPConns are the open TCP tunnels.
+	// TCPConn are TCP connections accepted, TCPConnFail those whose upstream was not reached, TCPNoRoute those that no
+	// route matched. TCPConns are the open TCP tunnels.
 	TCPConn, TCPConnFail, TCPNoRoute Counter
 	TCPConns                         Gauge
 
@@ -32,12 +49,14 @@ type Metrics struct {
 	// Times a limit was hit: connections of all listeners, requests at one upstream, retries, size of a header.
 	ConnLimited, UpstreamLimited, RetryLimited, HeaderLimited Counter
 
-	// The table in use. UpdateSeconds is the time from a new set of routes to the table in use.
+	// What the table in use holds.
 	TableRoutes, TableTargets, TableHosts Gauge
-	TableTime                             Time
-	TableUpdates                          Counter
-	UpdateSeconds                         *Histogram
-	// RejectedTags are the tags and lines of the last update that were refused.
+	// TableTime is when the table last changed, TableUpdates how often it did, UpdateSeconds how long it takes from a
+	// new set of routes to the table in use.
+	TableTime     Time
+	TableUpdates  Counter
+	UpdateSeconds *Histogram
+	// RejectedTags are the tags and lines that are refused now.
 	RejectedTags Gauge
 
 	// LogDropped are lines of the access log that were dropped because its file or pipe was too slow.
@@ -45,61 +64,200 @@ type Metrics struct {
 	// Panics are panics caught while serving a request or connection: faults of varco.
 	Panics Counter
 
-	bounds         bounds
-	retries        Counter
-	upstreamErrors [errorKinds]Counter
+	redirects, answers codeCounters
+	upstreamErrors     [errorKinds]Counter
+	retries            Counter
+	queries            queries
 
-	mu      sync.Mutex // guards the fields below
-	targets map[TargetLabels]*Target
+	bounds  bounds
+	seconds []float64 // the bounds as they were configured
+	start   time.Time
+	now     func() time.Time
+
+	registry *prometheus.Registry
+	families map[string]*family
+	single   []single
+
+	mu       sync.Mutex // guards the fields below
+	targets  map[TargetLabels]*Target
+	services map[string]*service
+	born     uint64    // targets and services so far
+	leaving  []*Target // without references, or with new ones by now
+	sweepAt  int       // length of leaving at which Release sweeps
+
+	byTarget, byService, byStatus *fold
 }
 
 // New makes the metrics. An error names the key of the configuration that is wrong.
 func New(c Config) (*Metrics, error) {
-	return &Metrics{
-		UpdateSeconds: NewHistogram(.001, .01, .1, 1, 10),
-		bounds:        newBounds([]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
+	s, err := c.compile()
+	if err != nil {
+		return nil, err
+	}
+	m := &Metrics{
+		UpdateSeconds: NewHistogram(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30),
+		bounds:        newBounds(s.buckets),
+		seconds:       s.buckets,
+		now:           time.Now,
+		start:         time.Now(),
 		targets:       map[TargetLabels]*Target{},
-	}, nil
+		services:      map[string]*service{},
+		sweepAt:       minSweep,
+	}
+	width := m.bounds.width()
+	m.byTarget = newFold(s.places, width+targetCounts, targetGauges)
+	m.byService = newFold(s.places, width, 0)
+	m.byStatus = newFold(s.places, width, 0)
+	m.byTarget.openOther(0)
+	m.byService.openOther(0)
+
+	m.families = families(s.namespace, s.subsystem)
+	m.single = m.singles(c.Version)
+	m.registry = prometheus.NewRegistry()
+	for _, part := range []prometheus.Collector{
+		collector{m},
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := m.registry.Register(part); err != nil {
+			return nil, fmt.Errorf("metrics.prefix: %w", err)
+		}
+	}
+	return m, nil
 }
 
 // Acquire gives the Target of these labels and counts a reference to it: the same labels give the same *Target as long
-// as somebody holds a reference. In an update acquire what comes before releasing what goes, and counts go on.
+// as somebody holds a reference. An update acquires what comes before it releases what goes; should it be the other
+// way round, the numbers go on all the same if no more than linger lies between.
+//
+// Labels that are no UTF-8 or longer than maxLabel are made fit; should that make two targets the same, they are
+// counted together.
 func (m *Metrics) Acquire(l TargetLabels) *Target {
+	l = TargetLabels{labelValue(l.Service), labelValue(l.Host), labelValue(l.Path), labelValue(l.Target)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.targets[l]
 	if t == nil {
-		t = &Target{m: m, labels: l}
+		m.born++
+		t = &Target{m: m, labels: l, service: m.service(l.Service), born: m.born}
+		t.service.targets++
 		m.targets[l] = t
 	}
 	t.refs++
 	return t
 }
 
-// Release gives back a reference. With the last one the target's series vanish. A nil t is nothing to release.
+// Release gives back a reference; a nil t has none. With the last one the target's series end. What its last requests
+// still count is kept for its service.
 func (m *Metrics) Release(t *Target) {
 	if t == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t.refs--; t.refs == 0 {
-		delete(m.targets, t.labels)
+	if t.refs--; t.refs > 0 {
+		return
+	}
+	t.left = m.now()
+	if !t.leaving {
+		t.leaving = true
+		m.leaving = append(m.leaving, t)
+	}
+	if len(m.leaving) >= m.sweepAt {
+		m.sweep(t.left)
+		m.sweepAt = 2*len(m.leaving) + minSweep
 	}
 }
 
-// Redirect counts an answer that varco made for a redirect option.
-func (m *Metrics) Redirect(code int) {}
+const (
+	// linger is how long a target without references is kept: a request that chose it just before counts, too.
+	linger = time.Minute
+	// minSweep is how many targets may leave between two scrapes before they are looked through.
+	minSweep = 1024
+)
+
+// sweep drops the targets that left a while ago and where nothing goes on.
+func (m *Metrics) sweep(now time.Time) {
+	m.leaving = slices.DeleteFunc(m.leaving, func(t *Target) bool {
+		switch {
+		case t.refs > 0: // it came back
+			t.leaving = false
+			return true
+		case now.Sub(t.left) < linger || !t.idle():
+			return false
+		}
+		m.drop(t)
+		return true
+	})
+}
+
+func (m *Metrics) drop(t *Target) {
+	delete(m.targets, t.labels)
+	s := t.service
+	if l := t.live.Load(); l != nil {
+		words := make([]uint64, m.byTarget.width+m.byTarget.gauges)
+		t.read(words)
+		m.byTarget.leave(reading{row: t, words: words})
+		s.absorb(l, m.bounds.width())
+	}
+	if s.targets--; s.targets > 0 {
+		return
+	}
+	s.begin()
+	s.finish()
+	m.byService.leave(reading{row: s, words: s.sums})
+	for _, st := range s.statuses {
+		m.byStatus.leave(reading{row: st, words: st.sums})
+	}
+	delete(m.services, s.name)
+}
+
+func (m *Metrics) service(name string) *service {
+	s := m.services[name]
+	if s == nil {
+		m.born++
+		s = &service{name: name, sums: make([]uint64, m.bounds.width()), born: m.born}
+		m.services[name] = s
+	}
+	return s
+}
+
+// maxLabel is the longest value of a label, in bytes.
+const maxLabel = 1024
+
+// labelValue makes s fit to be the value of a label.
+func labelValue(s string) string {
+	if len(s) > maxLabel {
+		const dots = "…"
+		s = strings.ToValidUTF8(s[:maxLabel-len(dots)], "") + dots
+	}
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
+}
 
 // Answer counts an answer that varco made itself, without an upstream: no route, denied, redirected, refused.
-func (m *Metrics) Answer(code int) {}
+func (m *Metrics) Answer(code int) { m.answers.inc(code) }
 
-// Registry counts a query to the registry of some kind ("health", "catalog", "kv"), its result and how long it took.
-func (m *Metrics) Registry(kind string, err error, d time.Duration) {}
+// Redirect counts an answer that a redirect option made.
+func (m *Metrics) Redirect(code int) { m.redirects.inc(code) }
 
-// Handler serves the metrics to Prometheus.
-func (m *Metrics) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "notfound %d\n", m.NotFound.Value())
-	})
+// codeCounters count by status. Index 0 is for what is no status.
+type codeCounters [1000]Counter
+
+func (c *codeCounters) inc(code int) {
+	if code < 100 || code >= len(c) {
+		code = 0
+	}
+	c[code].Inc()
+}
+
+// each hands the counts that are not zero to f.
+func (c *codeCounters) each(f func(code string, n uint64)) {
+	for code := range c {
+		if n := c[code].Value(); n > 0 {
+			f(strconv.Itoa(code), n)
+		}
+	}
 }

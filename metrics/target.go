@@ -43,26 +43,100 @@ func (k ErrorKind) String() string { return errorKindNames[min(k, ErrOther)] }
 type Target struct {
 	m      *Metrics
 	labels TargetLabels
-	refs   int // guarded by m.mu
+	live   atomic.Pointer[traffic] // nil until something happens
 
-	live atomic.Pointer[traffic] // nil until something happens
+	// The rest is guarded by m.mu.
+	service *service
+	born    uint64
+	refs    int
+	left    time.Time // when refs became 0
+	leaving bool      // it is in m.leaving
 }
 
-// traffic is what a target without traffic does not need.
+// traffic is what a target without traffic does not need. A request touches inFlight twice and two words of the
+// histogram of its status; they and what is read with them lie in cache lines that belong to this target alone.
 type traffic struct {
-	inFlight, open        atomic.Int64
-	rx, tx                atomic.Uint64
-	retries, conns, connT atomic.Uint64 // connT in microseconds
-	errors                [errorKinds]atomic.Uint64
-	codes                 atomic.Pointer[[]codeCells]
+	inFlight atomic.Int64
+	codes    atomic.Pointer[[]codeCells]
+	rx, tx   atomic.Uint64
 
-	mu sync.Mutex // held while codes gets a new entry
+	open           atomic.Int64
+	retries, conns atomic.Uint64
+	connTime       atomic.Uint64 // of closed tunnels, in microseconds
+	errors         [errorKinds]atomic.Uint64
+
+	mu     sync.Mutex // held while codes gets a new entry
+	recent window
+	series rowState // guarded by Metrics.mu
 }
 
 // codeCells is the histogram of the answers with one status.
 type codeCells struct {
 	code int
 	cells
+}
+
+// other is the value of the labels of the series that sums the rest.
+const other = "_other"
+
+// The words of a target after those of its histogram: first what only grows, then the gauges.
+const (
+	wordRx = iota
+	wordTx
+	wordRetries
+	wordConns
+	wordConnTime
+	wordErrors
+	targetCounts = wordErrors + errorKinds
+
+	wordInFlight = targetCounts
+	wordOpen     = targetCounts + 1
+	targetGauges = 2
+)
+
+func (t *Target) state() *rowState { return &t.live.Load().series }
+
+// activity also grows with tunnels and failed tries, and begins with the first sign of life.
+func (t *Target) activity(words []uint64) uint64 {
+	width := t.m.bounds.width()
+	n := 1 + countOf(words[:width])
+	words = words[width:]
+	n += words[wordConns]
+	for _, e := range words[wordErrors:][:errorKinds] {
+		n += e
+	}
+	return n
+}
+
+// read adds all words of a target with traffic.
+func (t *Target) read(words []uint64) {
+	l := t.live.Load()
+	for _, c := range l.statuses() {
+		c.addTo(words)
+	}
+	w := words[t.m.bounds.width():]
+	w[wordRx] += l.rx.Load()
+	w[wordTx] += l.tx.Load()
+	w[wordRetries] += l.retries.Load()
+	w[wordConns] += l.conns.Load()
+	w[wordConnTime] += l.connTime.Load()
+	for k := range l.errors {
+		w[wordErrors+k] += l.errors[k].Load()
+	}
+	w[wordInFlight] += uint64(l.inFlight.Load())
+	w[wordOpen] += uint64(l.open.Load())
+}
+
+func (t *Target) key() int      { return 0 }
+func (t *Target) order() uint64 { return t.born }
+func (t *Target) homeless() bool {
+	return t.refs == 0 || t.labels == TargetLabels{other, other, other, other}
+}
+
+// idle reports whether nothing is going on at the target.
+func (t *Target) idle() bool {
+	l := t.live.Load()
+	return l == nil || l.inFlight.Load() == 0 && l.open.Load() == 0
 }
 
 // Labels are the labels that the target was acquired with, as they are exported.
@@ -117,7 +191,7 @@ func (t *Target) ConnOpen() {
 func (t *Target) ConnClose(d time.Duration) {
 	l := t.traffic()
 	l.open.Add(-1)
-	l.connT.Add(uint64(max(d, 0) / time.Microsecond))
+	l.connTime.Add(uint64(max(d, 0) / time.Microsecond))
 }
 
 // InFlight is the number of requests between Start and Finish.
@@ -126,58 +200,6 @@ func (t *Target) InFlight() int64 {
 		return l.inFlight.Load()
 	}
 	return 0
-}
-
-// Stats are a target's numbers for the page. All but InFlight, Open, P50 and P99 only grow: rates are differences.
-type Stats struct {
-	// Requests are the finished ones; Errors those of them answered with 5xx.
-	Requests, Errors uint64
-	// Codes are the requests by class: Codes[2] are the 2xx, Codes[0] what has no class.
-	Codes [6]uint64
-	// Rx are bytes from the upstream to the client, Tx those to the upstream.
-	Rx, Tx uint64
-	// Retries are requests tried again after they failed here.
-	Retries uint64
-	// UpstreamErrors are the failed tries, by ErrorKind.
-	UpstreamErrors [errorKinds]uint64
-	// Conns are the tunnels opened so far, Open those open now.
-	Conns uint64
-	Open  int64
-	// InFlight are the requests being served now.
-	InFlight int64
-	// P50 and P99 are the latencies that half and 99 % of the requests did not exceed; 0 without one.
-	P50, P99 time.Duration
-}
-
-// Stats reads the numbers. It is not part of the hot path, but never holds it up.
-func (t *Target) Stats() Stats {
-	l := t.live.Load()
-	if l == nil {
-		return Stats{}
-	}
-	b := t.m.bounds
-	s := Stats{
-		Rx: l.rx.Load(), Tx: l.tx.Load(), Retries: l.retries.Load(),
-		Conns: l.conns.Load(), Open: l.open.Load(), InFlight: l.inFlight.Load(),
-	}
-	for k := range l.errors {
-		s.UpstreamErrors[k] = l.errors[k].Load()
-	}
-	words := make([]uint64, b.width())
-	for _, c := range l.statuses() {
-		clear(words)
-		c.addTo(words)
-		n := b.count(words)
-		s.Requests += n
-		s.Codes[classOf(c.code)] += n
-	}
-	s.Errors = s.Codes[5]
-	clear(words)
-	for _, c := range l.statuses() {
-		c.addTo(words)
-	}
-	s.P50, s.P99 = b.quantile(0.5, words), b.quantile(0.99, words)
-	return s
 }
 
 func classOf(code int) int {
