@@ -89,13 +89,16 @@ func newTree(targets []*Target) *rrTree {
 		weight float64
 		id     int32
 	}
-	var leaves, joined []node // each in ascending order
+	// Each in ascending order. Of two with equal weight the heavier, which starts, is the one whose targets come first.
+	var leaves, joined []node
 	for c, members := range t.classes {
 		leaves = append(leaves, node{targets[members[0]].Weight * float64(len(members)), ^int32(c)})
 	}
-	slices.SortStableFunc(leaves, func(a, b node) int { return cmp.Compare(a.weight, b.weight) })
+	slices.SortFunc(leaves, func(a, b node) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.id, b.id)) // ids of leaves fall
+	})
 	lightest := func() (n node) {
-		if len(joined) == 0 || len(leaves) > 0 && leaves[0].weight <= joined[0].weight {
+		if len(joined) == 0 || len(leaves) > 0 && leaves[0].weight < joined[0].weight {
 			n, leaves = leaves[0], leaves[1:]
 		} else {
 			n, joined = joined[0], joined[1:]
@@ -105,7 +108,9 @@ func newTree(targets []*Target) *rrTree {
 	for len(leaves)+len(joined) > 1 {
 		a, b := lightest(), lightest()
 		id := int32(len(t.pairs))
-		t.pairs = append(t.pairs, rrPair{a.id, b.id, uint64(math.Ldexp(a.weight/(a.weight+b.weight), 64))})
+		// Rounded up, so that a third of 3 is 1.
+		slope := uint64(math.Ldexp(a.weight/(a.weight+b.weight), 64)) + 1<<11
+		t.pairs = append(t.pairs, rrPair{a.id, b.id, slope})
 		joined = append(joined, node{a.weight + b.weight, id})
 	}
 	t.root = lightest().id
