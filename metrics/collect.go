@@ -149,7 +149,7 @@ func (s *scrape) queries() {
 func (s *scrape) targets() {
 	byTarget, byService, byStatus := s.read()
 	for _, r := range byTarget {
-		labels := TargetLabels{other, other, other, other}
+		labels := otherTarget()
 		if r.row != nil {
 			labels = r.row.(*Target).labels
 		}
@@ -230,28 +230,30 @@ func (a *arena) copyOf(words []uint64) []uint64 {
 	return to
 }
 
-// target adds the series of one target. Of what never happened there is none, but for the histogram and the requests
-// in flight.
+// target adds the series of one target. Of what never happened there is none, so that a target for TCP has no latency
+// and one for HTTP no tunnels.
 func (s *scrape) target(l TargetLabels, words []uint64) {
 	labels := []string{l.Service, l.Host, l.Path, l.Target}
-	width := s.m.bounds.width()
-	s.histogram("route", s.m.seconds, words[:width], labels...)
-	words = words[width:]
-	s.value("route_in_flight", float64(int64(words[wordInFlight])), labels...)
-	some := func(name string, v float64, labels ...string) {
-		if v != 0 {
-			s.value(name, v, labels...)
-		}
+	latency, words := words[:s.m.bounds.width()], words[s.m.bounds.width():]
+	tunnels, inFlight := words[wordConns], int64(words[wordInFlight])
+	if tunnels == 0 || inFlight != 0 || countOf(latency) > 0 || l.isOther() {
+		s.histogram("route", s.m.seconds, latency, labels...)
+		s.value("route_in_flight", float64(inFlight), labels...)
 	}
-	some("route_rx", float64(words[wordRx]), labels...)
-	some("route_tx", float64(words[wordTx]), labels...)
-	some("route_retries_total", float64(words[wordRetries]), labels...)
-	for k, n := range words[wordErrors:][:errorKinds] {
-		some("route_errors_total", float64(n), append(labels[:4:4], ErrorKind(k).String())...)
-	}
-	if words[wordConns] > 0 {
-		s.value("route_conns_total", float64(words[wordConns]), labels...)
+	if tunnels > 0 {
+		s.value("route_conns_total", float64(tunnels), labels...)
 		s.value("route_conn_seconds_total", secondsOf(words[wordConnTime]), labels...)
 		s.value("route_open_conns", float64(int64(words[wordOpen])), labels...)
+	}
+	some := func(name string, n uint64, labels ...string) {
+		if n > 0 {
+			s.value(name, float64(n), labels...)
+		}
+	}
+	some("route_rx", words[wordRx], labels...)
+	some("route_tx", words[wordTx], labels...)
+	some("route_retries_total", words[wordRetries], labels...)
+	for k, n := range words[wordErrors:][:errorKinds] {
+		some("route_errors_total", n, append(labels[:4:4], ErrorKind(k).String())...)
 	}
 }

@@ -53,8 +53,9 @@ type Target struct {
 	leaving bool      // it is in m.leaving
 }
 
-// traffic is what a target without traffic does not need. A request touches inFlight twice and two words of the
-// histogram of its status; they and what is read with them lie in cache lines that belong to this target alone.
+// traffic is what a target without traffic does not need. A request touches inFlight twice, reads codes, and adds to
+// two words of the histogram of its status. Those stand at the front, and a histogram has cache lines of its own, so
+// that two busy targets do not slow each other down.
 type traffic struct {
 	inFlight atomic.Int64
 	codes    atomic.Pointer[[]codeCells]
@@ -78,6 +79,10 @@ type codeCells struct {
 
 // other is the value of the labels of the series that sums the rest.
 const other = "_other"
+
+func otherTarget() TargetLabels { return TargetLabels{other, other, other, other} }
+
+func (l TargetLabels) isOther() bool { return l == otherTarget() }
 
 // The words of a target after those of its histogram: first what only grows, then the gauges.
 const (
@@ -142,7 +147,7 @@ func (t *Target) idle() bool {
 // Labels are the labels that the target was acquired with, as they are exported.
 func (t *Target) Labels() TargetLabels { return t.labels }
 
-// Start counts a request as in flight. Every Start needs one Finish.
+// Start counts a request as in flight. Every Start needs one Finish or Abandon.
 func (t *Target) Start() { t.traffic().inFlight.Add(1) }
 
 // Finish ends what Start began: the client got status code after d. For a client that left first it is 499. The
@@ -152,6 +157,9 @@ func (t *Target) Finish(code int, d time.Duration) {
 	l.inFlight.Add(-1)
 	l.cellsOf(code, t.m.bounds).observe(t.m.bounds, d)
 }
+
+// Abandon ends what Start began without an answer: the try failed, and another one follows, maybe at another target.
+func (t *Target) Abandon() { t.traffic().inFlight.Add(-1) }
 
 // UpstreamError counts a failed try. A request that is tried again may count several.
 func (t *Target) UpstreamError(k ErrorKind) {
