@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// processConfig is what concerns the process and no package.
+type processConfig struct {
+	// What to do instead of serving.
+	help, version bool
+	helpWords     []string
+	// validate's files of routes.
+	routeFiles []string
+
+	dev      bool
+	insecure bool
+
+	logLevel     string
+	routesFormat string
+	routesOld    string // proxy.log.routes, the old name of log.routes.format
+
+	gogc, gomaxprocs int
+
+	profileMode, profilePath string
+
+	fabio fabioConfig
+}
+
+// routesFormats are the values of log.routes.format.
+var routesFormats = []string{"delta", "detail", "all"}
+
+// logLevels are fabio's names of the levels, lowest first, and what they are to slog.
+var logLevels = []struct {
+	name  string
+	level slog.Level
+}{
+	{"TRACE", slog.LevelDebug - 4},
+	{"DEBUG", slog.LevelDebug},
+	{"INFO", slog.LevelInfo},
+	{"WARN", slog.LevelWarn},
+	{"ERROR", slog.LevelError},
+	{"FATAL", levelFatal},
+}
+
+// levelFatal is the level of the last line before the process ends.
+const levelFatal = slog.LevelError + 4
+
+func (p *processConfig) generalFlags(fs *pflag.FlagSet) {
+	fs.String("cfg", "", "properties file or http(s) URL with settings")
+	fs.BoolVar(&p.dev, "dev", false, "demo: two small upstreams, routes to them, no Consul")
+	fs.BoolVar(&p.version, "version", false, "print the version and exit, also -v")
+	fs.BoolVar(&p.version, "v", false, "the same as --version")
+	fs.BoolVar(&p.help, "help", false, "print this text and exit, also -h")
+	fs.BoolVar(&p.help, "h", false, "the same as --help")
+	fs.String("routes", "", "only for validate: a file of routes to check, may be repeated")
+	fs.BoolVar(&p.insecure, "insecure", false, "no hourly warning when running as root")
+}
+
+func (p *processConfig) runtimeFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&p.logLevel, "log.level", "INFO", "lowest level to log: TRACE, DEBUG, INFO, WARN, ERROR or FATAL")
+	fs.StringVar(&p.routesFormat, "log.routes.format", "delta",
+		"how a change of the table is logged: delta (lines added and removed), detail (a tree) or all (every route)")
+	fs.StringVar(&p.routesOld, "proxy.log.routes", "", "old name of log.routes.format")
+	fs.Lookup("proxy.log.routes").Deprecated = "use log.routes.format"
+	fs.IntVar(&p.gogc, "runtime.gogc", 100, "garbage collector target in percent; GOGC in the environment wins")
+	fs.IntVar(&p.gomaxprocs, "runtime.gomaxprocs", -1,
+		"threads that run Go code at once, -1 for what the machine or container has; GOMAXPROCS in the environment wins")
+	fs.StringVar(&p.profileMode, "profile.mode", "",
+		"record one profile from start to stop: "+strings.Join(profileNames(), ", "))
+	fs.StringVar(&p.profilePath, "profile.path", os.TempDir(), "folder for the profile")
+}
+
+// Validate checks what parsing cannot.
+func (p *processConfig) Validate() error {
+	errs := []error{p.fabio.validate()}
+	if _, ok := levelOf(p.logLevel); !ok {
+		errs = append(errs, fmt.Errorf("log.level: %q: want TRACE, DEBUG, INFO, WARN, ERROR or FATAL", p.logLevel))
+	}
+	if !slices.Contains(routesFormats, p.routesFormat) {
+		errs = append(errs, fmt.Errorf("log.routes.format: %q: want %s", p.routesFormat, strings.Join(routesFormats, ", ")))
+	}
+	if p.routesOld != "" && !slices.Contains(routesFormats, p.routesOld) {
+		errs = append(errs, fmt.Errorf("proxy.log.routes: %q: want %s", p.routesOld, strings.Join(routesFormats, ", ")))
+	}
+	if p.gomaxprocs == 0 || p.gomaxprocs < -1 {
+		errs = append(errs, fmt.Errorf("runtime.gomaxprocs: %d: want a number above 0, or -1", p.gomaxprocs))
+	}
+	if p.gogc < -1 {
+		errs = append(errs, fmt.Errorf("runtime.gogc: %d: want a percentage, or -1 for no collection", p.gogc))
+	}
+	if p.profileMode != "" && !slices.Contains(profileNames(), p.profileMode) {
+		errs = append(errs, fmt.Errorf("profile.mode: %q: want %s", p.profileMode, strings.Join(profileNames(), ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+func levelOf(name string) (slog.Level, bool) {
+	for _, l := range logLevels {
+		if strings.EqualFold(l.name, name) {
+			return l.level, true
+		}
+	}
+	return 0, false
+}
+
+// newLogger makes the log: lines of key=value on w, with fabio's names of the levels.
+func newLogger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.LevelKey {
+				if l, ok := a.Value.Any().(slog.Level); ok {
+					a.Value = slog.StringValue(levelName(l))
+				}
+			}
+			return a
+		},
+	}))
+}
+
+func levelName(level slog.Level) string {
+	for _, l := range slices.Backward(logLevels) {
+		if level >= l.level {
+			return l.name
+		}
+	}
+	return logLevels[0].name
+}
+
+// format is the way changes of the table are logged: the new name wins over fabio's old one.
+func (p *processConfig) format() string {
+	if p.routesOld != "" && p.routesFormat == routesFormats[0] {
+		return p.routesOld
+	}
+	return p.routesFormat
+}
+
+// apply sets what belongs to the Go runtime. GOGC and GOMAXPROCS in the environment win, as in fabio.
+func (p *processConfig) apply(getenv func(string) string) {
+	if getenv("GOGC") == "" && p.gogc != 100 {
+		debug.SetGCPercent(p.gogc)
+	}
+	if getenv("GOMAXPROCS") == "" && p.gomaxprocs > 0 {
+		runtime.GOMAXPROCS(p.gomaxprocs)
+	}
+}
