@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"varco/proxy"
+	"varco/registry"
 	"varco/route"
 )
 
@@ -109,6 +110,24 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 	}
 	for _, c := range undocumented(readDoc(t, "docs/options.md"), names) {
 		t.Errorf("docs/options.md: %s", c)
+	}
+}
+
+func TestEveryFieldOfTheAccessLogIsDocumented(t *testing.T) {
+	page := rows(readDoc(t, "docs/operations.md"))
+	for _, f := range proxy.AccessLogFields() {
+		if _, ok := page[f.Syntax]; !ok {
+			t.Errorf("docs/operations.md: %s has no row", f.Syntax)
+		}
+	}
+}
+
+func TestEveryBackendIsDocumented(t *testing.T) {
+	page := readDoc(t, "docs/registry.md")
+	for _, b := range registry.Backends() {
+		if !strings.Contains(page, "\n## "+b.Name+"\n") {
+			t.Errorf("docs/registry.md: %s has no section", b.Name)
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ func (c *config) printHelp(w io.Writer, words []string) error {
 	section(b, `Options of a route: urlprefix-HOST/PATH KEY=VALUE ..., or opts "KEY=VALUE ..."`, optionEntries(), words)
 	section(b, "Matchers: proxy.matcher, option match=", namedEntries(route.Matchers()), words)
 	section(b, "Strategies: proxy.strategy, option strategy=", namedEntries(route.Strategies()), words)
+	section(b, "Fields of the access log: log.access.format", fieldEntries(), words)
 	if b.Len() == 0 {
 		fmt.Fprintf(b, "nothing in the help contains %q\n", strings.Join(words, " "))
 	}
@@ -109,6 +110,14 @@ func optionEntries() []string {
 	var entries []string
 	for _, o := range proxy.Options() {
 		entries = append(entries, entry(o.Syntax, o.Help))
+	}
+	return entries
+}
+
+func fieldEntries() []string {
+	var entries []string
+	for _, f := range proxy.AccessLogFields() {
+		entries = append(entries, entry(f.Syntax, f.Help))
 	}
 	return entries
 }
