@@ -33,6 +33,13 @@ func someEntry() *logEntry {
 	}
 }
 
+// longEntry makes a line as long as they come.
+func longEntry() *logEntry {
+	e := someEntry()
+	e.URI = "/" + strings.Repeat("x", maxLogValue)
+	return e
+}
+
 // lineOf renders e, with its end in zone.
 func lineOf(t testing.TB, format string, e *logEntry, zone *time.Location) string {
 	t.Helper()
@@ -384,7 +391,7 @@ func readFile(path string) string {
 }
 
 // waitFor polls until what happens in other goroutines or in the kernel has happened.
-func waitFor(t *testing.T, what string, happened func() bool) {
+func waitFor(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(10 * time.Second)
 	defer deadline.Stop()
@@ -477,7 +484,7 @@ func TestLogWriterSurvivesFullDisk(t *testing.T) {
 		w := startLogWriter(&d, &dropped, slog.New(slog.NewTextHandler(&logged, nil)))
 		d.fail(syscall.ENOSPC, 7)
 		var want strings.Builder
-		line := func(i int) string { return fmt.Sprintf("line %06d\n", i) }
+		line := func(i int) string { return fmt.Sprintf("line %06d%0*d\n", i, 100, 0) }
 		start, total := time.Now(), 2*logRoom/len(line(0))
 		for i := range total {
 			w.add([]byte(line(i)))
@@ -492,7 +499,7 @@ func TestLogWriterSurvivesFullDisk(t *testing.T) {
 		for i := range kept {
 			want.WriteString(line(i))
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		d.fail(nil, 0)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -562,8 +569,8 @@ func TestAccessLogToFullDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 * logRoom / 64 {
-		l.write(someEntry())
+	for range 3 * logRoom / maxLogValue {
+		l.write(longEntry())
 	}
 	if m.LogDropped.Value() == 0 {
 		t.Error("nothing was dropped")
@@ -592,8 +599,8 @@ func TestAccessLogToStuckPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 * logRoom / 64 {
-		l.write(someEntry())
+	for range 3 * logRoom / maxLogValue {
+		l.write(longEntry())
 	}
 	if m.LogDropped.Value() == 0 {
 		t.Error("nothing was dropped")
@@ -674,4 +681,22 @@ func BenchmarkAccessLog(b *testing.B) {
 			}
 		})
 	}
+}
+
+// syncBuffer is a buffer for a log that several goroutines write.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }

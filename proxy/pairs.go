@@ -81,6 +81,7 @@ func parsePair(s string, first bool) (p pair, end byte, rest string, err error) 
 
 // parseWord reads up to one of the bytes in stop, and through quotes at its beginning.
 func parseWord(s, stop string) (word, rest string, err error) {
+	s = strings.TrimLeft(s, " \t")
 	if s != "" && (s[0] == '"' || s[0] == '\'') {
 		if word, s, err = parseQuoted(s); err != nil {
 			return "", "", err
