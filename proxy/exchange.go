@@ -51,6 +51,7 @@ type exchange struct {
 	wrote    bool  // the final header is out
 	hijacked bool
 	abort    bool // the connection must not look as if the answer was complete
+	entry    logEntry
 }
 
 const (

@@ -26,6 +26,7 @@ func forward(x *exchange) {
 	x.attempts++
 	if x.attempts == 1 {
 		x.p.budget.requests.Add(1)
+		x.duplex()
 	}
 	o := x.request()
 	resp, err := x.up.conns.transport().RoundTrip(o.req)
@@ -36,6 +37,13 @@ func forward(x *exchange) {
 		x.respond(resp)
 	}
 	x.retire(o)
+}
+
+// duplex lets the answer begin while the request's body is still coming.
+func (x *exchange) duplex() {
+	if x.body != nil {
+		http.NewResponseController(x.w).EnableFullDuplex()
+	}
 }
 
 // refuseTCP is the last handler of a target that speaks no HTTP.
@@ -128,14 +136,12 @@ func (x *exchange) announceTrailers(o *outgoing, v *view) {
 
 // failed decides what comes after an attempt that got no answer.
 func (x *exchange) failed(err error) {
-	if x.req.Context().Err() != nil {
-		x.up.stats.UpstreamError(metrics.ErrCanceled)
-		x.status = statusClientGone
-		x.abort = true
-		return
-	}
 	if clientErr := x.body.clientError(); clientErr != nil {
 		x.failedBody(clientErr)
+		return
+	}
+	if x.req.Context().Err() != nil {
+		x.clientGone()
 		return
 	}
 	f := classify(err)
@@ -147,19 +153,26 @@ func (x *exchange) failed(err error) {
 	x.fail(f.status, f.code, f.text)
 }
 
+// clientGone ends the exchange of a client that left before it had an answer.
+func (x *exchange) clientGone() {
+	x.up.stats.UpstreamError(metrics.ErrCanceled)
+	x.status = statusClientGone
+	x.abort = true
+}
+
 // failedBody answers for a request body that could not be read.
 func (x *exchange) failedBody(err error) {
+	if connectionLost(err) {
+		x.clientGone()
+		return
+	}
 	x.up.stats.UpstreamError(metrics.ErrCanceled)
 	x.Header()["Connection"] = []string{"close"}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		x.fail(http.StatusRequestTimeout, codeClient, "request body too slow")
-	case errors.Is(err, io.ErrUnexpectedEOF), connectionLost(err):
-		x.status = statusClientGone
-		x.abort = true
-	default:
-		x.fail(http.StatusBadRequest, codeClient, "malformed request body")
+		return
 	}
+	x.fail(http.StatusBadRequest, codeClient, "malformed request body")
 }
 
 // failure is how the client learns of a failed attempt.
@@ -222,13 +235,13 @@ func (x *exchange) respond(resp *http.Response) {
 	}
 	announced := x.announceResponseTrailers(resp)
 	x.WriteHeader(resp.StatusCode)
-	if x.req.Method != http.MethodHead {
-		if err := x.copyBody(resp); err != nil {
-			x.brokenOff(err)
-			return
-		}
+	if err := x.copyBody(resp); err != nil {
+		x.brokenOff(err)
+	} else {
+		x.writeTrailers(resp, announced)
 	}
-	x.writeTrailers(resp, announced)
+	x.up.stats.AddRx(x.bytes)
+	x.up.stats.AddTx(x.body.bytes())
 }
 
 // announceResponseTrailers names the trailers that will follow, and says how many.
@@ -262,28 +275,26 @@ func (x *exchange) writeTrailers(resp *http.Response, announced int) {
 
 var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// copyBody copies the body to the client. What has no known length, or is a stream of events, is flushed with each
-// read: the first byte goes out as soon as it is in.
+// copyBody copies the body to the client. The first byte goes out as soon as it is in, unless the whole body is; what
+// has no known length, or is a stream of events, is flushed with each read; the rest is left to the server, which may
+// have the kernel move it.
 func (x *exchange) copyBody(resp *http.Response) error {
-	flush := resp.ContentLength < 0 || x.p.config.HTTP.GlobalFlushInterval != 0 || isEventStream(resp.Header)
-	if !flush {
-		_, err := x.ReadFrom(resp.Body)
-		return err
+	if resp.ContentLength == 0 || x.req.Method == http.MethodHead {
+		return nil
 	}
 	buf := copyBuffers.Get().(*[32 << 10]byte)
 	defer copyBuffers.Put(buf)
-	if err := x.FlushError(); err != nil {
-		return &clientError{err}
+	flush := resp.ContentLength < 0 || x.p.config.HTTP.GlobalFlushInterval != 0 || isEventStream(resp.Header)
+	if flush {
+		if err := x.FlushError(); err != nil {
+			return &clientError{err}
+		}
 	}
-	for {
+	for copied := int64(0); ; {
 		n, err := resp.Body.Read(buf[:])
-		if n > 0 {
-			if _, err := x.Write(buf[:n]); err != nil {
-				return &clientError{err}
-			}
-			if err := x.FlushError(); err != nil {
-				return &clientError{err}
-			}
+		copied += int64(n)
+		if err := x.push(buf[:n], flush || copied < resp.ContentLength); err != nil {
+			return err
 		}
 		if err == io.EOF {
 			return nil
@@ -291,7 +302,27 @@ func (x *exchange) copyBody(resp *http.Response) error {
 		if err != nil {
 			return err
 		}
+		if !flush && copied < resp.ContentLength {
+			_, err := x.ReadFrom(resp.Body)
+			return err
+		}
 	}
+}
+
+// push writes b to the client.
+func (x *exchange) push(b []byte, flush bool) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if _, err := x.Write(b); err != nil {
+		return &clientError{err}
+	}
+	if flush {
+		if err := x.FlushError(); err != nil {
+			return &clientError{err}
+		}
+	}
+	return nil
 }
 
 func isEventStream(h http.Header) bool {
@@ -308,6 +339,7 @@ func (e *clientError) Unwrap() error { return e.err }
 // brokenOff ends an answer in the middle: the client's connection is cut, so that it does not look complete.
 func (x *exchange) brokenOff(err error) {
 	x.abort = true
+	x.FlushError() // what there is
 	var client *clientError
 	var op *net.OpError
 	switch {

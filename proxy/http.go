@@ -74,6 +74,9 @@ func (x *exchange) panicked(v any) {
 
 // answer checks the request and gives it to the first route that takes it.
 func (x *exchange) answer() {
+	if name := x.p.names.requestID; name != "" {
+		x.req.Header[name] = []string{newRequestID()} // in the client's own header, so that the log has it too
+	}
 	if !x.check() {
 		return
 	}

@@ -18,8 +18,8 @@ func (x *exchange) observe() {
 		x.p.metrics.Answer(x.status)
 	}
 	if x.p.access != nil {
-		e := x.logEntry(took)
-		x.p.access.write(&e)
+		x.fillEntry(took)
+		x.p.access.write(&x.entry)
 	}
 }
 
@@ -53,20 +53,19 @@ func (x *exchange) abandon() {
 	u.stats.Retry()
 }
 
-// logEntry is the exchange's line of the access log.
-func (x *exchange) logEntry(took time.Duration) logEntry {
+// fillEntry makes the exchange's line of the access log.
+func (x *exchange) fillEntry(took time.Duration) {
 	r := x.req
-	e := logEntry{
+	x.entry = logEntry{
 		Start: x.start, Took: took,
 		Method: r.Method, URI: r.RequestURI, Host: r.Host, Proto: r.Proto, Scheme: x.scheme(),
 		RemoteAddr: r.RemoteAddr, Header: r.Header,
 		Status: x.status, Bytes: x.bytes,
 	}
 	if x.target != nil {
-		e.Service, e.Route = x.target.Service, x.target.Host+x.target.Path
+		x.entry.Service, x.entry.Route = x.target.Service, x.target.Host+x.target.Path
 	}
 	if x.up != nil && x.attempts > 0 {
-		e.UpstreamAddr, e.UpstreamScheme, e.UpstreamURI = x.up.addr, x.up.scheme, x.send
+		x.entry.UpstreamAddr, x.entry.UpstreamScheme, x.entry.UpstreamURI = x.up.addr, x.up.scheme, x.send
 	}
-	return e
 }

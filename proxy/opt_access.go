@@ -136,6 +136,7 @@ var optAllow = option{
 	syntax: "allow=ip:CIDR[,ip:CIDR...]",
 	help:   "only these client addresses may use the target, all others get 403 (a TCP connection is closed)",
 	bind:   func(u *upstream, value string) error { return bindAccess(u, true, value) },
+	wrap:   checkAccess,
 }
 
 var optDeny = option{
@@ -143,6 +144,7 @@ var optDeny = option{
 	syntax: "deny=ip:CIDR[,ip:CIDR...]",
 	help:   "these client addresses get 403 (a TCP connection is closed); not together with allow",
 	bind:   func(u *upstream, value string) error { return bindAccess(u, false, value) },
+	wrap:   checkAccess,
 }
 
 func bindAccess(u *upstream, allow bool, value string) error {
@@ -161,6 +163,7 @@ func bindAccess(u *upstream, allow bool, value string) error {
 func checkAccess(next handler) handler {
 	return func(x *exchange) {
 		if !x.up.access.permitsRequest(x.peerAddr(), x.req.Header["X-Forwarded-For"]) {
+			x.p.metrics.HTTPDenied.Inc()
 			x.fail(http.StatusForbidden, codeDenied, "access denied")
 			return
 		}

@@ -1,3 +1,27 @@
+// Package proxy serves traffic: it takes requests and connections from its listeners to the targets of a route table.
+//
+// Update makes a table of what the registry knows and puts it in use by one atomic store. A request loads that pointer
+// once, looks up its route, has the route pick a target, and runs the target's chain of handlers. All decisions that
+// options ask for were made when the target was bound (upstream.go, opt.go): a chain is frozen, holds only the handlers
+// that its target needs, and reads typed fields; no map of options is asked while serving. What an update does not
+// touch goes on: statistics, connections and turns hang on the target's identity, not on the table.
+//
+//	listener -> ServeHTTP: check, look up, pick (http.go)
+//	            -> allow/deny -> redirect, or rewrite and forward (opt_*.go, forward.go) -> transport (pool.go)
+//	            -> observe: count and log, whatever the answer was (observe.go)
+//	listener -> serveConn: look up, pick, allow/deny, dial, relay (tcp.go)
+//
+// What an exchange needs is one pooled object (exchange.go), which is also the ResponseWriter of its handlers. The
+// server and the transport are engines: anything with the shape of http.Server and http.RoundTripper (listen_http.go,
+// pool.go). No policy is in them, and no policy depends on which they are.
+//
+// Safe by default: what two servers could read in two ways is refused (path.go, host.go); what a client says about
+// itself is believed only from trusted peers (headers.go); an option that cannot be read refuses its target; the
+// registry cannot point varco at itself or at a metadata service (dial.go); a request is repeated only when that
+// cannot do harm (retry.go); a broken answer never looks complete; every limit is finite and counted.
+//
+// The package does not know where routes come from, holds no certificates, compresses nothing, and does not follow
+// what upstreams answer.
 package proxy
 
 import (
