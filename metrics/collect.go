@@ -2,9 +2,12 @@ package metrics
 
 import (
 	"cmp"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -19,8 +22,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It sends only after it has let go of the lock: a slow receiver holds up
-// nobody.
+// Collect implements prometheus.Collector. It sends after it has let go of all locks: a slow receiver holds up nobody.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	s := scrape{m: c.m}
 	s.singles()
@@ -84,7 +86,6 @@ func (m *Metrics) singles(version string) []single {
 	count("limit_hits_total", &m.ConnLimited, "connections")
 	count("limit_hits_total", &m.UpstreamLimited, "upstream")
 	count("limit_hits_total", &m.RetryLimited, "retries")
-	count("limit_hits_total", &m.HeaderLimited, "header")
 	count("panics_total", &m.Panics)
 	count("log_dropped_total", &m.LogDropped)
 	level("table_routes", &m.TableRoutes)
@@ -145,9 +146,13 @@ func (s *scrape) queries() {
 	})
 }
 
-// targets adds what the targets did, by target, service and status. Only the reading is done under the lock.
+// targets adds what the targets did, by target, service and status.
 func (s *scrape) targets() {
-	byTarget, byService, byStatus := s.read()
+	s.m.folding.Lock()
+	defer s.m.folding.Unlock()
+	byTarget, byService, byStatus := s.m.read()
+	s.value("route_folded", float64(s.m.byTarget.resting))
+	s.value("route_ended_total", float64(countOf(s.m.byTarget.ended[:s.m.bounds.width()])))
 	for _, r := range byTarget {
 		labels := otherTarget()
 		if r.row != nil {
@@ -172,41 +177,44 @@ func (s *scrape) targets() {
 }
 
 // read reads the targets, adds them up, and folds.
-func (s *scrape) read() (byTarget, byService, byStatus []reading) {
-	m := s.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *Metrics) read() (byTarget, byService, byStatus []reading) {
 	now, width := m.now(), m.bounds.width()
-	m.sweep(now)
+	targets, services := m.present(now)
 
-	for _, v := range m.services {
+	for _, v := range services {
 		v.begin()
 	}
-	byTarget = make([]reading, 0, len(m.targets))
+	byTarget = make([]reading, 0, len(targets))
 	words := arena{size: m.byTarget.width + m.byTarget.gauges}
-	for _, t := range m.targets {
-		if l := t.live.Load(); l != nil {
-			r := reading{row: t, words: words.next()}
-			t.read(r.words)
-			byTarget = append(byTarget, r)
-			t.service.add(l, width)
-		}
+	for _, t := range targets {
+		r := reading{row: t, words: words.next()}
+		t.read(r.words)
+		byTarget = append(byTarget, r)
+		t.service.add(t.live.Load(), width)
 	}
 	words = arena{size: width}
-	for _, v := range m.services {
+	for _, v := range services {
 		v.finish()
 		byService = append(byService, reading{row: v, words: words.copyOf(v.sums)})
 		for _, st := range v.statuses {
 			byStatus = append(byStatus, reading{row: st, words: words.copyOf(st.sums)})
 		}
 	}
+	return m.byTarget.scrape(now, byTarget), m.byService.scrape(now, byService), m.byStatus.scrape(now, byStatus)
+}
 
-	byTarget = m.byTarget.scrape(now, byTarget)
-	byService = m.byService.scrape(now, byService)
-	byStatus = m.byStatus.scrape(now, byStatus)
-	s.value("route_folded", float64(m.byTarget.resting))
-	s.value("route_ended_total", float64(countOf(m.byTarget.ended[:width])))
-	return byTarget, byService, byStatus
+// present lists the targets with traffic, and all services.
+func (m *Metrics) present(now time.Time) (targets []*Target, services []*service) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweep(now)
+	for _, t := range m.targets {
+		if l := t.live.Load(); l != nil {
+			l.left = t.refs == 0
+			targets = append(targets, t)
+		}
+	}
+	return targets, slices.Collect(maps.Values(m.services))
 }
 
 // arena hands out zeroed runs of words that stay together in memory.

@@ -65,7 +65,6 @@ func everything(t testing.TB) *Metrics {
 	m.ConnLimited.Inc()
 	m.UpstreamLimited.Inc()
 	m.RetryLimited.Inc()
-	m.HeaderLimited.Inc()
 	m.TableRoutes.Set(10)
 	m.TableTargets.Set(20)
 	m.TableHosts.Set(3)

@@ -46,8 +46,8 @@ type Metrics struct {
 	// AcceptErrors are failures to accept a connection, such as too many open files.
 	AcceptErrors Counter
 
-	// Times a limit was hit: connections of all listeners, requests at one upstream, retries, size of a header.
-	ConnLimited, UpstreamLimited, RetryLimited, HeaderLimited Counter
+	// Times a limit was hit: connections of all listeners, requests at one upstream, retries.
+	ConnLimited, UpstreamLimited, RetryLimited Counter
 
 	// What the table in use holds.
 	TableRoutes, TableTargets, TableHosts Gauge
@@ -78,13 +78,17 @@ type Metrics struct {
 	families map[string]*family
 	single   []single
 
-	mu       sync.Mutex // guards the fields below
+	// mu guards the fields below. It is held for moments only: an update of the table waits for it, a request never.
+	mu       sync.Mutex
 	targets  map[TargetLabels]*Target
 	services map[string]*service
 	born     uint64    // targets and services so far
 	leaving  []*Target // without references, or with new ones by now
 	sweepAt  int       // length of leaving at which Release sweeps
 
+	// folding guards the fields below and what targets and services keep for scrapes: a scrape holds it from beginning
+	// to end. It is taken before mu; after mu it may only be tried.
+	folding                       sync.Mutex
 	byTarget, byService, byStatus *fold
 }
 
@@ -163,9 +167,10 @@ func (m *Metrics) Release(t *Target) {
 		t.leaving = true
 		m.leaving = append(m.leaving, t)
 	}
-	if len(m.leaving) >= m.sweepAt {
+	if len(m.leaving) >= m.sweepAt && m.folding.TryLock() {
 		m.sweep(t.left)
 		m.sweepAt = 2*len(m.leaving) + minSweep
+		m.folding.Unlock()
 	}
 }
 
@@ -176,7 +181,7 @@ const (
 	minSweep = 1024
 )
 
-// sweep drops the targets that left a while ago and where nothing goes on.
+// sweep drops the targets that left a while ago and where nothing goes on. Its caller holds both locks.
 func (m *Metrics) sweep(now time.Time) {
 	m.leaving = slices.DeleteFunc(m.leaving, func(t *Target) bool {
 		switch {

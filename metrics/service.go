@@ -1,11 +1,13 @@
 package metrics
 
 // service adds up the targets of one service: fabio's metrics requests and http_status. Its counts outlive a target
-// that leaves as long as the service has another one. All of it is guarded by Metrics.mu.
+// that leaves as long as the service has another one.
 type service struct {
-	name     string
-	born     uint64
-	targets  int // with this service, those that are leaving included
+	name    string
+	born    uint64
+	targets int // with this service, those that are leaving included; guarded by Metrics.mu
+
+	// The rest is guarded by Metrics.folding, and so is every status.
 	statuses []*status
 
 	series rowState

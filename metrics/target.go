@@ -45,9 +45,10 @@ type Target struct {
 	labels TargetLabels
 	live   atomic.Pointer[traffic] // nil until something happens
 
-	// The rest is guarded by m.mu.
 	service *service
 	born    uint64
+
+	// The rest is guarded by m.mu.
 	refs    int
 	left    time.Time // when refs became 0
 	leaving bool      // it is in m.leaving
@@ -68,7 +69,10 @@ type traffic struct {
 
 	mu     sync.Mutex // held while codes gets a new entry
 	recent window
-	series rowState // guarded by Metrics.mu
+
+	// The rest is guarded by Metrics.folding.
+	series rowState
+	left   bool // nobody refers to the target any more
 }
 
 // codeCells is the histogram of the answers with one status.
@@ -135,7 +139,7 @@ func (t *Target) read(words []uint64) {
 func (t *Target) key() int      { return 0 }
 func (t *Target) order() uint64 { return t.born }
 func (t *Target) homeless() bool {
-	return t.refs == 0 || t.labels == TargetLabels{other, other, other, other}
+	return t.live.Load().left || t.labels.isOther()
 }
 
 // idle reports whether nothing is going on at the target.
