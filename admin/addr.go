@@ -20,11 +20,10 @@ type listenAddr struct {
 // go-sockaddr template and may be named with addr=, and options after semicolons.
 func parseAddr(s string) (listenAddr, error) {
 	var l listenAddr
-	parts := splitAddr(s)
-	if len(parts) == 0 {
-		return listenAddr{}, errors.New("want exactly one listener, like 127.0.0.1:9998")
-	}
-	for i, part := range parts {
+	for i, part := range splitAddr(s) {
+		if part == "" {
+			continue
+		}
 		key, value, named := strings.Cut(part, "=")
 		if i == 0 && (!named || strings.Contains(key, "{{")) {
 			key, value = "addr", part
@@ -32,8 +31,6 @@ func parseAddr(s string) (listenAddr, error) {
 		value = unquote(strings.TrimSpace(value))
 		var err error
 		switch key = strings.TrimSpace(key); key {
-		case "":
-			continue
 		case "addr":
 			l.addr, err = expand(value)
 		case "rt":

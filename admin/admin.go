@@ -6,9 +6,9 @@
 // guard has matched, so no spelling of a path can reach a handler around the decision.
 //
 // What the page shows is read from the routing table that is in use, through the functions in Deps; the package keeps
-// no state besides the numbers of the last look (frame.go), taken only while somebody is looking. Nothing here runs
-// on its own: without requests there is no work, and work per second is bounded however many pages are open, so that
-// the page cannot slow the traffic down.
+// no state besides the numbers of the last look (frame.go), taken only while somebody is looking. Without
+// requests there is no work, and work per second is bounded however many pages are open, so that the page cannot slow
+// the traffic down.
 //
 // Everything that comes from the registry is hostile text: it leaves as JSON and becomes text nodes, never markup.
 //
@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,7 @@ type Server struct {
 	hosts    hostList
 	page     *page
 	frames   frames
+	checking sync.Mutex // held while a text is checked: one at a time, however many ask
 	started  time.Time
 	draining atomic.Bool
 
@@ -195,6 +197,7 @@ func (s *Server) SetDraining() { s.draining.Store(true) }
 
 // Shutdown closes the listener, lets requests end until ctx does, and closes the rest.
 func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.frames.forget()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		s.http.Close()

@@ -20,6 +20,8 @@ import (
 // The rate of a target is what its counters gained between two frames, divided by the time between them. The target
 // of the last frame is found by what is bound to it, which lives as long as the target's identity, so that rates go
 // on when a table changes.
+//
+// The last frame holds on to its table, and is forgotten when nobody has looked for a while.
 const (
 	frameAge    = 900 * time.Millisecond
 	frameShare  = 20
@@ -54,6 +56,17 @@ type frames struct {
 	last    *frame
 	cost    time.Duration // of making last
 	version uint64        // number of tables seen
+	idle    *time.Timer   // forgets last
+}
+
+// forget lets the last frame and its table go.
+func (f *frames) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = nil
+	if f.idle != nil {
+		f.idle.Stop()
+	}
 }
 
 // latest is a frame that is as new as the share of a core allows.
@@ -102,6 +115,11 @@ func (f *frames) next() *frame {
 	fr := &frame{listing: l, at: start, numbers: make([]numbers, len(l.rows))}
 	f.count(fr, f.last)
 	f.last, f.cost = fr, f.now().Sub(start)
+	if f.idle == nil {
+		f.idle = time.AfterFunc(rateAge, f.forget)
+	} else {
+		f.idle.Reset(rateAge)
+	}
 	return fr
 }
 

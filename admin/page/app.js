@@ -32,8 +32,11 @@ function decode(part) {
   }
 }
 
+let here = location.href;
+
 function show() {
   const [name, key] = viewOf(location.pathname);
+  here = location.href;
   view.close();
   view = views[name];
   for (const section of document.querySelectorAll('.view')) section.hidden = section.id !== 'view-' + name;
@@ -46,9 +49,9 @@ function show() {
 }
 
 // go shows another view, unless the present one holds on.
-async function go(href, { replace = false } = {}) {
+async function go(href) {
   if (view.leave && !(await view.leave())) return;
-  history[replace ? 'replaceState' : 'pushState'](null, '', href);
+  history.pushState(null, '', href);
   show();
 }
 
@@ -60,7 +63,11 @@ document.addEventListener('click', (e) => {
   e.preventDefault();
   go(a.href);
 });
-addEventListener('popstate', show);
+addEventListener('popstate', async () => {
+  const wanted = location.href;
+  if (!view.leave || (await view.leave())) show();
+  else if (location.href === wanted) history.pushState(null, '', here);
+});
 
 // ---- the line to varco: one question about a second, none while nobody looks
 

@@ -6,6 +6,7 @@ import { plural, whole } from './format.js';
 
 const limit = 200;
 let seen = '';
+let loaded = 0;
 let shown = limit;
 let text = '';
 
@@ -19,10 +20,11 @@ export const problems = {
   query: () => 'limit=0',
 
   update(table) {
-    // The count and the version of the table tell whether the list may have changed.
+    // The count and the version of the table tell whether the list may have changed; the rest takes a few seconds.
     const now = `${table.problems} ${table.version} ${table.updated}`;
-    if (now === seen) return;
+    if (now === seen && Date.now() - loaded < 5000) return;
     seen = now;
+    loaded = Date.now();
     load();
   },
 };

@@ -112,7 +112,7 @@ function draw() {
   const box = $('routes');
   const matched = state.matched || 0;
   box.style.height = matched * rowHeight + 'px';
-  $('grid').setAttribute('aria-rowcount', matched + 1);
+  $('scroll').setAttribute('aria-rowcount', matched + 1);
   const [from, to] = visible();
   const count = Math.max(0, Math.min(to, matched) - from);
   while (pool.length < count) {
@@ -139,10 +139,11 @@ function drawEmpty(matched) {
 }
 
 function newRow() {
-  const cell = (cls, ...children) => make('div', { class: 'cell ' + cls, role: 'cell' }, ...children);
+  const cell = (cls, ...children) => make('div', { class: 'cell ' + cls, role: 'gridcell' }, ...children);
   const r = {
     at: -1,
     n: cell('n'),
+    anchor: make('a', { rel: 'noopener noreferrer' }),
     host: make('b'),
     path: make('span'),
     match: make('i', { class: 'match' }),
@@ -156,11 +157,11 @@ function newRow() {
     err: cell('err num'),
     p99: cell('p99 num'),
     inflight: cell('inflight num'),
-    link: null,
   };
-  r.route = cell('route', r.host, r.path, r.match);
+  r.anchor.append(r.host, r.path);
+  r.route = cell('route', r.anchor, r.match);
   r.dst = cell('dst', r.scheme, r.addr);
-  r.el = make('div', { class: 'row', role: 'row', hidden: true, onclick: () => select(r.at, true) },
+  r.el = make('div', { class: 'row', role: 'row', hidden: true, onclick: (e) => e.target.closest('a[href]') || select(r.at, true) },
     r.n, r.route, r.service, r.dst, r.opts, cell('share num', make('span', { class: 'bar-box', 'aria-hidden': 'true' }, r.bar), r.share), r.rate, r.err, r.p99, r.inflight);
   return r;
 }
@@ -177,6 +178,7 @@ function fill(r, at) {
   r.el.id = 'row-' + at;
   if (!d) {
     delete r.opts.dataset.text;
+    setLink(r.anchor, null);
     for (const el of [r.n, r.host, r.path, r.match, r.service, r.scheme, r.addr, r.opts, r.share, r.rate, r.err, r.p99, r.inflight]) setText(el, '');
     r.bar.style.width = '0';
     return;
@@ -192,6 +194,7 @@ function fill(r, at) {
   setText(r.path, d.path);
   setText(r.match, d.match === 'prefix' || d.host.startsWith(':') ? '' : d.match);
   setTitle(r.route, d.host + d.path);
+  setLink(r.anchor, sourceLink(d));
   setText(r.service, down ? 'no target: 503' : d.service);
   setTitle(r.service, down ? 'The route is known, but no instance is healthy or every target was refused: requests get 503.' : d.service);
   const scheme = (d.dst.match(/^[a-z]+:\/\//) || [''])[0];
@@ -212,6 +215,14 @@ function fill(r, at) {
   setTitle(r.err, `${plural(d.errors, 'error')} in ${plural(d.requests, 'request')}`);
   number(r.p99, millis(d.p99_ms), !d.p99_ms);
   number(r.inflight, whole(d.inflight), !d.inflight);
+}
+
+function setLink(a, href) {
+  if (!href) a.removeAttribute('href');
+  else if (a.getAttribute('href') !== href) {
+    a.setAttribute('href', href);
+    state.info.link.newtab ? a.setAttribute('target', '_blank') : a.removeAttribute('target');
+  }
 }
 
 function number(el, text, quiet) {
@@ -265,7 +276,7 @@ function drawDetail(d) {
   const help = Object.fromEntries((state.info.options || []).map((h) => [h.name, h.help]));
   const close = make('button', { type: 'button', class: 'quiet close', 'aria-label': 'Close details', title: 'Esc', onclick: closeDetail }, '×');
   box.replaceChildren(...[
-    make('div', { class: 'detail-head' }, make('h2', {}, link(sourceLink(d), d.host + d.path)), close),
+    make('div', { class: 'detail-head' }, make('h2', {}, d.host + d.path), close),
     d.state === 'down' ? make('p', { class: 'note bad' }, 'No target: requests get 503. No instance is healthy, or every target was refused; see Problems.') : null,
     d.state === 'idle' ? make('p', { class: 'note' }, 'No share of the traffic: others have fixed weights that add up to all of it.') : null,
     facts(
@@ -291,7 +302,7 @@ function drawDetail(d) {
 
 function link(href, text) {
   if (!href) return make('span', {}, text);
-  return make('a', { href, target: href.startsWith(location.origin) ? undefined : '_blank', rel: 'noopener noreferrer' }, text);
+  return make('a', { href, target: '_blank', rel: 'noopener noreferrer' }, text);
 }
 
 // sourceLink is where a route leads, when ui.routingtable.source.linkenabled is set and the route names one place.
