@@ -27,7 +27,10 @@ import (
 //
 // So moving costs something, and places are given away with reserve. A free place goes at once to the busiest row
 // without one. A row keeps its place for tenure at least, and then loses it only to a row more than twice as busy.
-// Busy means: requests and tunnels, each worth half after halfLife. A row without traffic takes no place.
+// Busy means: requests, tunnels and failed tries, each worth half after halfLife. A row without traffic takes no place.
+//
+// One thing is lost to rate(): what a row with a place did between the last scrape and its leaving, since there is no
+// series left to show it. It is in the ended count, and in the numbers of its service.
 //
 // One scrape reads every row once and, when places are short, sorts no more than the places: O(rows · log places).
 
