@@ -166,11 +166,15 @@ function newRow() {
   return r;
 }
 
+// names are the parts of a row that its element shows as data-…, for tests and for people with a style sheet.
+const names = ['service', 'host', 'path', 'dst', 'state'];
+
 function fill(r, at) {
   r.el.hidden = at < 0;
   r.at = at;
-  if (at < 0) return;
   const d = state.rows.get(at);
+  if (!d) for (const name of names) delete r.el.dataset[name];
+  if (at < 0) return;
   r.el.style.transform = `translateY(${at * rowHeight}px)`;
   r.el.setAttribute('aria-rowindex', at + 2);
   r.el.classList.toggle('selected', at === state.selected);
@@ -188,7 +192,7 @@ function fill(r, at) {
   r.el.classList.toggle('same', Boolean(before && before.host === d.host && before.path === d.path && before.match === d.match));
   r.el.classList.toggle('down', down);
   r.el.classList.toggle('idle', d.state === 'idle');
-  Object.assign(r.el.dataset, { service: d.service, host: d.host, path: d.path, dst: d.dst, state: d.state });
+  for (const name of names) r.el.dataset[name] = d[name];
   setText(r.n, whole(d.n));
   setText(r.host, d.host);
   setText(r.path, d.path);
