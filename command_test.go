@@ -123,7 +123,7 @@ func TestValidate(t *testing.T) {
 
 // The demo's own suggestions must work.
 func TestDemo(t *testing.T) {
-	p := start(t, "--dev", "--insecure", "--proxy.addr="+freeAddr(t), "--ui.addr="+freeAddr(t))
+	p := start(t, "--dev", "--insecure", "--log.level=INFO", "--proxy.addr="+freeAddr(t), "--ui.addr="+freeAddr(t))
 	p.proxy(t)
 	page := p.page(t)
 	suggestions := regexp.MustCompile(`curl .*?(http://\S+)`).FindAllStringSubmatch(p.stdout.String(), -1)

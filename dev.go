@@ -81,6 +81,7 @@ func (d *demo) settings() map[string]string {
 		"proxy.strategy": "rr",
 		"proxy.addr":     demoProxy,
 		"ui.addr":        demoAdmin,
+		"log.level":      "WARN", // what to try should stay on the screen
 	}
 }
 

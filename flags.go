@@ -14,7 +14,6 @@ import (
 	"varco/metrics"
 	"varco/proxy"
 	"varco/registry"
-	"varco/route"
 )
 
 // config is the configuration of the whole program: each package's own and what only main needs. A value comes from
@@ -32,7 +31,6 @@ import (
 // are errors, and all of them are reported together.
 type config struct {
 	process  processConfig
-	route    route.Config
 	registry registry.Config
 	proxy    proxy.Config
 	metrics  metrics.Config
@@ -85,7 +83,7 @@ func newConfig() *config {
 	}
 	add("General", c.process.generalFlags)
 	add("Traffic: listeners, upstreams, headers, access log", c.proxy.Flags)
-	add("Routing", c.route.Flags)
+	add("Routing", c.proxy.Route.Flags)
 	add("Registry: where routes come from", c.registry.Flags)
 	add("Admin: page and API", c.admin.Flags)
 	add("Metrics", c.metrics.Flags)
@@ -206,7 +204,7 @@ func (c *config) load(ctx context.Context, env []string, overlay map[string]stri
 func (c *config) validate() []error {
 	var errs []error
 	for _, err := range []error{
-		c.process.Validate(), c.route.Validate(), c.registry.Validate(),
+		c.process.Validate(), c.proxy.Route.Validate(), c.registry.Validate(),
 		c.proxy.Validate(), c.admin.Validate(), c.metrics.Validate(),
 	} {
 		for _, e := range flatten(err) {

@@ -172,6 +172,21 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// The flags of package route reach the table.
+func TestRoutingFlags(t *testing.T) {
+	one := upstream(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "1") })
+	two := upstream(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "2") })
+	p := start(t, append(static("route add a /a/*/z "+one, "route add a /a/*/z "+two), "-proxy.strategy=rr", "-proxy.matcher=glob")...)
+	var turns string
+	for range 8 {
+		_, body := get(t, p.proxy(t)+"/a/b/z")
+		turns += body
+	}
+	if turns != "12121212" && turns != "21212121" {
+		t.Errorf("answers of 8 requests with strategy rr = %s, want turns", turns)
+	}
+}
+
 // The same start-up is told in the same order each time.
 func TestStartIsDeterministic(t *testing.T) {
 	routes := []string{"route add a a.example.com/ http://127.0.0.1:1/", "route add b b.example.com/ http://127.0.0.1:2/ opts \"nonsense=1\""}

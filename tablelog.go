@@ -10,7 +10,7 @@ import (
 
 // mostLines bounds what one change of the table may write to the log in the format delta: a first table or a mass
 // change would otherwise be as long as the table. The formats all and detail are not bounded: who asks for all gets it.
-const mostLines = 200
+const mostLines = 100
 
 // tableLog writes changes of the table to the log. Not safe for concurrent use.
 type tableLog struct {
@@ -60,7 +60,11 @@ func (l *tableLog) problems(now []route.Problem) {
 			continue
 		}
 		left--
-		l.log.Warn("refused", "where", p.Origin.String(), "text", p.Text, "reason", p.Reason, "hint", p.Hint)
+		attrs := []any{"where", p.Origin.String(), "text", p.Text, "reason", p.Reason}
+		if p.Hint != "" {
+			attrs = append(attrs, "hint", p.Hint)
+		}
+		l.log.Warn("refused", attrs...)
 	}
 	if len(l.known) > 0 && len(known) == 0 {
 		l.log.Info("nothing is refused any more")
