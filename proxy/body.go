@@ -33,9 +33,15 @@ func newBody(src io.Reader, length int64, limit int) *body {
 // replayable reports whether another attempt would get the whole body.
 func (b *body) replayable() bool { return b == nil || !b.lost.Load() }
 
-// clientError is what went wrong while the client was read, nil for nothing.
-func (b *body) clientError() error {
-	if b == nil || !b.mu.TryLock() {
+// clientError is what went wrong while the client was read, nil for nothing. A Read that is in progress is waited for
+// only if the client is known to have failed: then it is about to return.
+func (b *body) clientError(failed bool) error {
+	if b == nil {
+		return nil
+	}
+	if failed {
+		b.mu.Lock()
+	} else if !b.mu.TryLock() {
 		return nil
 	}
 	defer b.mu.Unlock()

@@ -136,11 +136,12 @@ func (x *exchange) announceTrailers(o *outgoing, v *view) {
 
 // failed decides what comes after an attempt that got no answer.
 func (x *exchange) failed(err error) {
-	if clientErr := x.body.clientError(); clientErr != nil {
+	gone := x.req.Context().Err() != nil // also after a read of the body has timed out
+	if clientErr := x.body.clientError(gone); clientErr != nil {
 		x.failedBody(clientErr)
 		return
 	}
-	if x.req.Context().Err() != nil {
+	if gone {
 		x.clientGone()
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"varco/route"
 )
 
 // An option is a key=value pair of a target. Its value is read once, when the target is bound, into a typed field of
@@ -68,43 +70,8 @@ func unknownOption(name string) error {
 		names = append(names, o.Name)
 	}
 	known := strings.Join(names, ", ")
-	if near := nearest(name, names); near != "" {
+	if near := route.Nearest(name, names); near != "" {
 		return fmt.Errorf("unknown option %q: did you mean %q? known: %s", name, near, known)
 	}
 	return fmt.Errorf("unknown option %q: known: %s", name, known)
-}
-
-// nearest returns the word that is at most two edits from s, "" if there is none or s is too short to tell.
-func nearest(s string, words []string) string {
-	s = strings.ToLower(s)
-	best, dist := "", 3
-	for _, w := range words {
-		if d := editDistance(s, w); d < dist && d < len(w) {
-			best, dist = w, d
-		}
-	}
-	return best
-}
-
-// editDistance is Levenshtein's, over bytes.
-func editDistance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -181,10 +181,13 @@ func (p requestPath) stripPrefix(prefix string) (string, bool) {
 		return p.raw, false
 	}
 	rest := p.cut(prefix)
-	if rest == "" {
+	switch slashes := len(rest) - len(strings.TrimLeft(rest, "/")); {
+	case rest == "":
 		return "", true
+	case slashes > 0:
+		return rest[slashes-1:], true
 	}
-	return "/" + strings.TrimLeft(rest, "/"), true
+	return "/" + rest, true
 }
 
 func (p requestPath) cut(prefix string) string {

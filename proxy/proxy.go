@@ -53,8 +53,8 @@ type Config struct {
 
 // Flags registers the flags of the package with their defaults; not those of Route.
 func (c *Config) Flags(fs *pflag.FlagSet) {
-	c.httpFlags(fs)
 	c.tcpFlags(fs)
+	c.httpFlags(fs)
 	c.accessLogFlags(fs)
 }
 
@@ -164,6 +164,7 @@ func (p *Proxy) recordUpdate(r UpdateResult) {
 	routes, targets := r.Table.Len()
 	p.metrics.TableRoutes.Set(int64(routes))
 	p.metrics.TableTargets.Set(int64(targets))
+	p.metrics.TableHosts.Set(int64(r.Table.Hosts()))
 	p.metrics.TableUpdates.Inc()
 	p.metrics.UpdateSeconds.Observe(r.Took)
 	p.metrics.RejectedTags.Set(int64(len(r.Problems)))
