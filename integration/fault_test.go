@@ -18,7 +18,7 @@ type faulty struct {
 	next *httputil.ReverseProxy
 
 	mu    sync.Mutex
-	log   []string // requests in the order of their arrival
+	log   []*http.Request // in the order of their arrival
 	rules []*rule
 	token string // of the last request
 }
@@ -78,7 +78,7 @@ func (f *faulty) arrived(r *http.Request) *rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.token = r.Header.Get("X-Consul-Token")
-	f.log = append(f.log, r.Method+" "+r.URL.RequestURI())
+	f.log = append(f.log, r)
 	for _, rule := range f.rules {
 		if rule.match(r) {
 			return rule
@@ -91,7 +91,24 @@ func (f *faulty) arrived(r *http.Request) *rule {
 func (f *faulty) requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]string(nil), f.log...)
+	all := make([]string, len(f.log))
+	for i, r := range f.log {
+		all[i] = r.Method + " " + r.URL.RequestURI()
+	}
+	return all
+}
+
+// count answers how many requests of a kind have arrived so far.
+func (f *faulty) count(match func(*http.Request) bool) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, r := range f.log {
+		if match(r) {
+			n++
+		}
+	}
+	return n
 }
 
 // lastToken answers the ACL token that came with the last request.

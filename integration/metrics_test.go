@@ -22,7 +22,7 @@ func TestRouteSeries(t *testing.T) {
 	for range 9 {
 		v.get("/web", "Host", "www.example.com")
 	}
-	labels := fmt.Sprintf(`host="www.example.com",path="/web",service="%s",target="%s"`, service, o.addr())
+	labels := fmt.Sprintf(`host="www.example.com",path="/web",service="%s",target="%s"`, service, o.url())
 	eventually(t, 5*time.Second, "ten requests are counted", func() error {
 		n, err := v.metric("route_count{" + labels + "}")
 		if err == nil && n != 10 {

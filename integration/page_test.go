@@ -138,9 +138,9 @@ func (b *browser) replace(field, text string) {
 	b.do(chromedp.SendKeys(chromedp.CSS(field), "\b"+text))
 }
 
-// rows is the expression for how many rows of a service the page shows.
+// rows is the expression for how many rows of a service the page shows. Rows are used again, and hidden in between.
 func rows(service string) string {
-	return fmt.Sprintf("document.querySelectorAll('#routes [data-service=%q]').length", service)
+	return fmt.Sprintf("[...document.querySelectorAll('#routes [data-service=%q]')].filter(e => e.checkVisibility()).length", service)
 }
 
 // clean fails the test if the page did anything that it should not have.

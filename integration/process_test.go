@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -32,13 +34,23 @@ func command(t testing.TB, env []string, name string, args ...string) *process {
 
 func startProcess(env []string, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(name, args...), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), setting), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
 	if err := launch(p.cmd); err != nil {
 		return nil, err
 	}
 	go p.wait()
 	return p, nil
+}
+
+// setting reports whether a variable of our own environment would be a setting of what we start.
+func setting(variable string) bool {
+	for _, prefix := range []string{"VARCO_", "FABIO_", "CONSUL_"} {
+		if strings.HasPrefix(strings.ToUpper(variable), prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *process) wait() {

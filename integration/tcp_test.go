@@ -66,7 +66,7 @@ func TestTCPHalfClose(t *testing.T) {
 	}
 	// rx is from upstream to client, tx the other way.
 	eventually(t, 5*time.Second, "the bytes are counted", func() error {
-		series := fmt.Sprintf(`{host="%s",path="",service="%s-tcp",target="%s"}`,
+		series := fmt.Sprintf(`{host="%s",path="",service="%s-tcp",target="tcp://%s"}`,
 			strings.Fields(route)[0], v.name, o.addr())
 		tx, err := v.metric("route_tx" + series)
 		if err != nil {

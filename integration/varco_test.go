@@ -135,6 +135,17 @@ func (v *varco) serving() {
 	})
 }
 
+// listens waits until the proxy's listener is open.
+func (v *varco) listens(limit time.Duration) {
+	v.t.Helper()
+	eventually(v.t, limit, "varco listens", func() error {
+		if v.ended() {
+			v.t.Fatalf("varco ended: %s%s", v.out.String(), v.err.String())
+		}
+		return v.listening()
+	})
+}
+
 // listening says why the proxy's listener can't be reached.
 func (v *varco) listening() error {
 	conn, err := net.DialTimeout("tcp", v.proxy, time.Second)
