@@ -104,9 +104,12 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 
 	fs.StringVar(&h.gzip, "proxy.gzip.contenttype", "", "compression of responses; not part of this version")
 	fs.StringVar(&h.auth, "proxy.auth", "", "authentication schemes; not part of this version")
-	fs.Int("proxy.grpcmaxrxmsgsize", 4<<20, "gRPC is not part of this version; no effect")
-	fs.Int("proxy.grpcmaxtxmsgsize", 4<<20, "gRPC is not part of this version; no effect")
-	fs.Duration("proxy.grpcshutdowntimeout", 2*time.Second, "gRPC is not part of this version; no effect")
+	fs.Int("proxy.grpcmaxrxmsgsize", 4<<20, "limit of gRPC messages; no effect")
+	fs.Int("proxy.grpcmaxtxmsgsize", 4<<20, "limit of gRPC messages; no effect")
+	fs.Duration("proxy.grpcshutdowntimeout", 2*time.Second, "time for gRPC streams to end; no effect")
+	for _, name := range []string{"proxy.grpcmaxrxmsgsize", "proxy.grpcmaxtxmsgsize", "proxy.grpcshutdowntimeout"} {
+		fs.Lookup(name).Deprecated = "gRPC is not part of this version, the flag has no effect"
+	}
 }
 
 // validateHTTP checks the values and normalises those that have two spellings.

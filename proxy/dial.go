@@ -111,6 +111,9 @@ func (g *guard) checkTarget(hostport string) error {
 	return nil
 }
 
+// metadataAddr is the one of AWS's metadata service that is not link-local.
+var metadataAddr = netip.MustParseAddr("fd00:ec2::254")
+
 // errForbidden is the error of a destination that the guard refuses.
 var errForbidden = errors.New("is not permitted as an upstream, see proxy.upstream.allow")
 
@@ -123,6 +126,8 @@ func (g *guard) check(ap netip.AddrPort, name string) error {
 		what = "unspecified address"
 	case addr.IsLinkLocalUnicast():
 		what = "link-local address"
+	case addr == metadataAddr:
+		what = "metadata service"
 	case addr.IsMulticast():
 		what = "multicast address"
 	default:

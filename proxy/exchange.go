@@ -35,6 +35,7 @@ type exchange struct {
 	route     *route.Route
 	target    *route.Target
 	up        *upstream
+	asked     bool          // an upstream was asked
 	started   *upstream     // counted in flight there
 	counted   bool          // an upstream's statistics have it
 	send      string        // path?query for the upstream

@@ -24,7 +24,8 @@ func forward(x *exchange) {
 	}
 	x.tried[x.attempts] = x.target
 	x.attempts++
-	if x.attempts == 1 {
+	if !x.asked {
+		x.asked = true
 		x.p.budget.requests.Add(1)
 		x.duplex()
 	}

@@ -95,6 +95,7 @@ func (x *exchange) answer() {
 
 // serveRoute has a target of the route answer, and others while attempts fail and may be repeated.
 func (x *exchange) serveRoute() {
+	x.target, x.up = nil, nil
 	for t := x.route.Pick(); t != nil; t = x.next {
 		x.target, x.up, x.next = t, upstreamOf(t), nil
 		if x.path.ambiguous && !x.up.rawPath {

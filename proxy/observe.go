@@ -65,7 +65,7 @@ func (x *exchange) fillEntry(took time.Duration) {
 	if x.target != nil {
 		x.entry.Service, x.entry.Route = x.target.Service, x.target.Host+x.target.Path
 	}
-	if x.up != nil && x.attempts > 0 {
+	if x.up != nil && x.asked {
 		x.entry.UpstreamAddr, x.entry.UpstreamScheme, x.entry.UpstreamURI = x.up.addr, x.up.scheme, x.send
 	}
 }
