@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"varco/metrics"
 	"varco/proxy"
@@ -34,6 +36,9 @@ func validate(c *config, errs []error, w io.Writer) int {
 		commands, problems := checkRoutes(c, text, file.name)
 		routes += commands
 		findings += len(problems)
+		slices.SortStableFunc(problems, func(a, b route.Problem) int {
+			return cmp.Or(cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Origin.Column, b.Origin.Column))
+		})
 		for _, p := range problems {
 			fmt.Fprintln(w, p.Error())
 		}
