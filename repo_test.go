@@ -62,6 +62,13 @@ var repoRules = []struct {
 		want:  "proxy/http_test.go:5: time.Sleep in a test",
 	},
 	{
+		name:  "no test sleeps beside a bubble",
+		check: noSleepInTests,
+		bad: map[string]string{"proxy/http_test.go": "package proxy\n\nimport (\n\t\"testing/synctest\"\n\t\"time\"\n)\n\n" +
+			"func f() {\n\tsynctest.Test(nil, func() { time.Sleep(1); synctest.Wait() })\n\ttime.Sleep(1)\n}\n"},
+		want: "proxy/http_test.go:10: time.Sleep in a test",
+	},
+	{
 		name:  "no vague package names",
 		check: noVagueNames,
 		bad:   map[string]string{"proxy/util/util.go": "package util\n"},
@@ -268,7 +275,7 @@ func noSleepInTests(r *tree) []string {
 			continue
 		}
 		ast.Inspect(r.code[name], func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && isSelector(call.Fun, "synctest", "Test") {
+			if inBubble(n) {
 				return false // the clock in there is a fake, and Sleep is how it is moved
 			}
 			if e, ok := n.(ast.Expr); ok && isSelector(e, "time", "Sleep") {
@@ -278,6 +285,26 @@ func noSleepInTests(r *tree) []string {
 		})
 	}
 	return complaints
+}
+
+// inBubble reports whether n runs under synctest's clock: what is given to synctest.Test does, and so does a function
+// that calls synctest.Wait, which panics elsewhere.
+func inBubble(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		return isSelector(n.Fun, "synctest", "Test")
+	case *ast.FuncDecl:
+		waits, starts := false, false
+		ast.Inspect(n, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok {
+				waits = waits || isSelector(e, "synctest", "Wait")
+				starts = starts || isSelector(e, "synctest", "Test")
+			}
+			return true
+		})
+		return waits && !starts
+	}
+	return false
 }
 
 func isSelector(e ast.Expr, pkg, name string) bool {
