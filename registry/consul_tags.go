@@ -290,6 +290,9 @@ func plainTag(tag string) ([]string, error) {
 	if err := printableText(tag); err != nil {
 		return nil, err
 	}
+	if strings.TrimSpace(tag) == "" {
+		return nil, nil
+	}
 	words := strings.Split(tag, ",")
 	for i := range words {
 		words[i] = strings.TrimSpace(words[i])
