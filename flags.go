@@ -14,6 +14,7 @@ import (
 	"varco/metrics"
 	"varco/proxy"
 	"varco/registry"
+	"varco/route"
 )
 
 // config is the configuration of the whole program: each package's own and what only main needs. A value comes from
@@ -335,39 +336,13 @@ func wantShort(f *pflag.Flag) string {
 
 // nearest is a hint with the known name that looks most like name, or "" when none does.
 func (c *config) nearest(name string) string {
-	best, distance := "", len(name)/3+1
-	c.flags.VisitAll(func(f *pflag.Flag) {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(f.Name)); d < distance {
-			best, distance = f.Name, d
-		}
-	})
+	var known []string
+	c.flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	best := route.Nearest(name, known)
 	if best == "" {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s?)", best)
-}
-
-// editDistance counts the bytes to insert, delete or replace to make b of a (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			above := row[j+1]
-			row[j+1] = min(above, row[j]) + 1
-			if a[i] == b[j] {
-				row[j+1] = min(row[j+1], diagonal)
-			} else {
-				row[j+1] = min(row[j+1], diagonal+1)
-			}
-			diagonal = above
-		}
-	}
-	return row[len(b)]
 }
 
 // flatten takes joined errors apart.
