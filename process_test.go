@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -128,5 +129,38 @@ func TestTableLogAllAndDetail(t *testing.T) {
 	}
 	if log := logUpdates(t, "detail"); !strings.Contains(log, "+-- host=") {
 		t.Errorf("format detail does not log the tree:\n%.300s", log)
+	}
+}
+
+func TestProcessSettingsAreChecked(t *testing.T) {
+	for arg, want := range map[string]string{
+		"-log.level=LOUD":        `log.level: "LOUD": want TRACE, DEBUG, INFO, WARN, ERROR or FATAL`,
+		"-log.routes.format=x":   `log.routes.format: "x": want delta, detail, all`,
+		"-proxy.log.routes=x":    `proxy.log.routes: "x": want delta, detail, all`,
+		"-runtime.gomaxprocs=0":  `runtime.gomaxprocs: 0: want a number above 0, or -1`,
+		"-runtime.gogc=-2":       `runtime.gogc: -2: want a percentage, or -1 for no collection`,
+		"-profile.mode=x":        `profile.mode: "x": want cpu, mem, mutex, block, trace`,
+		"-metrics.max-series=-1": `metrics.max-series: -1: want 0 or more`,
+		"-registry.backend=zk":   `registry.backend: "zk": want consul, static, file or custom`,
+	} {
+		c, errs := loadConfig(t, "", nil, arg)
+		errs = append(errs, c.validate()...)
+		if len(errs) != 1 || errs[0].Error() != "command line: "+want {
+			t.Errorf("%s: errors = %q, want %q", arg, errs, want)
+		}
+	}
+}
+
+func TestEnvironmentOfTheRuntimeWins(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(procs)
+	p := processConfig{gogc: 100, gomaxprocs: procs + 1}
+	p.apply(func(string) string { return "1" })
+	if got := runtime.GOMAXPROCS(0); got != procs {
+		t.Errorf("GOMAXPROCS = %d with the variable set, want it untouched: %d", got, procs)
+	}
+	p.apply(func(string) string { return "" })
+	if got := runtime.GOMAXPROCS(0); got != procs+1 {
+		t.Errorf("GOMAXPROCS = %d, want the flag's %d", got, procs+1)
 	}
 }

@@ -2,19 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"varco/route"
 )
 
 // testDeadline bounds every wait of these tests; nothing takes that long unless it hangs.
@@ -381,4 +386,96 @@ func until(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("not within %s: %s", testDeadline, what)
 		}
 	}
+}
+
+// newTestServer is a server with static routes that does not listen.
+func newTestServer(t *testing.T, args ...string) *server {
+	t.Helper()
+	c, errs := loadConfig(t, "", nil, append(static("route add web /web http://127.0.0.1:1/ tags \"a\""), args...)...)
+	if errs = append(errs, c.validate()...); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	s, err := newServer(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// A text of overrides is checked against what the services offer now, and only its own faults are reported.
+func TestCheckOverrides(t *testing.T) {
+	s := newTestServer(t)
+	services, bad := route.Parse("route add web /web http://127.0.0.1:1/ tags \"a\"\nroute add bad /bad http://127.0.0.1:1/ opts \"nosuch=1\"", "catalog")
+	if len(bad) > 0 {
+		t.Fatal(bad)
+	}
+	s.update(route.Snapshot{Services: []route.Service{{Name: "bad", Commands: services[1:]}, {Name: "web", Commands: services[:1]}}})
+	text := "route weight web /web weight 0.5 tags \"a\"\nroute ad x\nroute add y /y http://127.0.0.1:1/ opts \"nosuch=1\"\n"
+	var lines []int
+	for _, p := range s.checkOverrides(text, "fabio/config") {
+		lines = append(lines, p.Origin.Line)
+	}
+	if !slices.Equal(lines, []int{2, 3}) {
+		t.Errorf("lines with problems = %v, want 2 and 3", lines)
+	}
+	if routes, _ := s.proxy.Table().Len(); routes != 2 {
+		t.Errorf("%d routes after the check, want the 2 from before", routes)
+	}
+}
+
+func TestPageKnowsTheTable(t *testing.T) {
+	s := newTestServer(t)
+	if err := s.ready(); err == nil || !strings.Contains(err.Error(), "static") {
+		t.Errorf("ready before the first table = %v, want what is awaited", err)
+	}
+	if !s.updated().IsZero() {
+		t.Errorf("updated before the first table = %v, want zero", s.updated())
+	}
+	s.running.Go(s.watch)
+	until(t, "the first table is there", func() bool { return s.ready() == nil })
+	if s.updated().IsZero() {
+		t.Error("updated is zero with a table")
+	}
+	if err := s.trouble(); err != nil {
+		t.Errorf("trouble of a static backend = %v", err)
+	}
+	for r := range s.proxy.Table().All() {
+		for _, target := range r.Targets {
+			if stat, ok := s.stats(target); !ok || stat.Requests != 0 {
+				t.Errorf("stats of %s = %+v, %v; want zero and true", target.Dst, stat, ok)
+			}
+		}
+	}
+	if options := optionsForPage(); len(options) < 10 || options[0].Help == "" {
+		t.Errorf("options for the page = %v, want all with help", options)
+	}
+}
+
+// A registry that cannot even begin ends the start; one that ends later leaves the table.
+func TestRegistryThatFails(t *testing.T) {
+	s := newTestServer(t)
+	s.backend = brokenBackend{}
+	s.watch()
+	select {
+	case err := <-s.failed:
+		if !strings.Contains(err.Error(), "registry: it broke") {
+			t.Errorf("failure = %v, want the registry's", err)
+		}
+	default:
+		t.Error("a registry that fails before the first table does not end the start")
+	}
+	s.update(route.Snapshot{})
+	s.watch()
+	select {
+	case err := <-s.failed:
+		t.Errorf("a registry that fails with a table in use ends the process: %v", err)
+	default:
+	}
+}
+
+type brokenBackend struct{}
+
+func (brokenBackend) Watch(context.Context, func(route.Snapshot)) error {
+	return errors.New("it broke")
 }
