@@ -2,10 +2,13 @@ package integration
 
 import (
 	"context"
+	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +30,9 @@ type faulty struct {
 type rule struct {
 	match  func(*http.Request) bool
 	status int           // answer with this status, if not 0
+	header http.Header   // these headers
 	body   string        // and this body
+	times  int           // so often, then no more; 0 means always
 	until  chan struct{} // else wait until it is closed, then pass the request on
 }
 
@@ -62,7 +67,9 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case rule == nil:
 	case rule.status != 0:
-		http.Error(w, rule.body, rule.status)
+		maps.Copy(w.Header(), rule.header)
+		w.WriteHeader(rule.status)
+		io.WriteString(w, rule.body)
 		return
 	default:
 		select {
@@ -79,10 +86,14 @@ func (f *faulty) arrived(r *http.Request) *rule {
 	defer f.mu.Unlock()
 	f.token = r.Header.Get("X-Consul-Token")
 	f.log = append(f.log, r)
-	for _, rule := range f.rules {
-		if rule.match(r) {
-			return rule
+	for i, rule := range f.rules {
+		if !rule.match(r) {
+			continue
 		}
+		if rule.times--; rule.times == 0 {
+			f.rules = slices.Delete(f.rules, i, i+1)
+		}
+		return rule
 	}
 	return nil
 }
@@ -133,6 +144,13 @@ func hold(match func(*http.Request) bool) *rule {
 // fail makes a rule that answers with an error.
 func fail(status int, match func(*http.Request) bool) *rule {
 	return &rule{match: match, status: status, body: "rpc error making call: injected by a test"}
+}
+
+// empty makes a rule that answers with nothing, as a Consul does that has lost its data or filters by ACLs.
+func empty(match func(*http.Request) bool, header http.Header) *rule {
+	h := http.Header{"Content-Type": {"application/json"}, "X-Consul-Index": {"1000000"}}
+	maps.Copy(h, header)
+	return &rule{match: match, status: http.StatusOK, header: h, body: "[]"}
 }
 
 // The kinds of requests that varco sends to Consul.

@@ -11,6 +11,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -423,6 +424,104 @@ func TestInformationalAnswersPass(t *testing.T) {
 	}
 	if res.StatusCode != http.StatusTeapot {
 		t.Errorf("status %d", res.StatusCode)
+	}
+}
+
+// TestDyingUpstream has one instance of six that reads each request and resets the connection without an answer. A GET
+// goes to another instance; a POST may have been carried out, so it is answered with an error and not sent again.
+func TestDyingUpstream(t *testing.T) {
+	t.Parallel()
+	v := start(t, nil)
+	var posts atomic.Int64
+	dies := newTCPOrigin(t, "dies", func(c *net.TCPConn) {
+		defer c.Close()
+		c.SetLinger(0)
+		req, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
+		}
+		io.Copy(io.Discard, req.Body)
+		if req.Method == "POST" {
+			posts.Add(1)
+		}
+	})
+	for n := range 5 {
+		lives := newOriginFunc(t, fmt.Sprint("lives", n), func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == "POST" {
+				posts.Add(1)
+			}
+			writeEcho("lives", w, r)
+		})
+		shared.consul.register(t, v.name+"-web", lives, v.prefix+"/web")
+	}
+	shared.consul.register(t, v.name+"-web", dies, v.prefix+"/web")
+	v.routed(dies.addr())
+	for n := range 60 {
+		if r := v.get("/web"); r.status != http.StatusOK {
+			t.Errorf("GET %d: %d %s", n, r.status, r.body)
+		}
+	}
+	if dies.hits.Load() == 0 {
+		t.Fatal("the dying instance was never asked")
+	}
+	const sent = 60
+	failed := 0
+	for range sent {
+		r, err := v.send(v.proxy, "POST", "/web", "pay 1 coin")
+		switch {
+		case err != nil:
+			t.Errorf("POST: %v", err)
+		case r.status == http.StatusBadGateway:
+			failed++
+		case r.status != http.StatusOK:
+			t.Errorf("POST: %d %s", r.status, r.body)
+		}
+	}
+	if n := posts.Load(); n != sent {
+		t.Errorf("%d POSTs arrived as %d", sent, n)
+	}
+	if failed == 0 || failed > 15 {
+		t.Errorf("%d of %d POSTs were answered 502, want a sixth", failed, sent)
+	}
+	t.Logf("%d of %d POSTs met the dying instance and were answered 502", failed, sent)
+}
+
+// TestAmbiguousRequestsAreRefused: what two servers could read in two ways, or what names no place, is not forwarded.
+func TestAmbiguousRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	v := start(t, nil)
+	o := newOrigin(t, "a")
+	shared.consul.register(t, v.name+"-web", o, v.prefix+"/")
+	v.reaches(5*time.Second, "/", "a")
+	for _, raw := range []string{
+		"GET / HTTP/1.1\r\n\r\n", // no Host
+		"GET / HTTP/1.1\r\nHost: a.example\r\nHost: b.example\r\n\r\n",                                                        // two
+		"GET / HTTP/1.1\r\nHost: a.example/x\r\n\r\n",                                                                         // not a host
+		"GET / HTTP/1.1\r\nHost: user@a.example\r\n\r\n",                                                                      // not a host
+		"GET  / HTTP/1.1\r\nHost: a.example\r\n\r\n",                                                                          // two spaces
+		"GET / HTTP/1.1\r\nHost : a.example\r\n\r\n",                                                                          // space before the colon
+		"GET / HTTP/1.1\r\nHost: a.example\r\nX: a\x00b\r\n\r\n",                                                              // NUL
+		"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",                            // two lengths
+		"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: +3\r\n\r\nabc",                                                 // not a number
+		"POST / HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",                                  // unknown
+		"POST / HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",    // two
+		"GET / HTTP/2.0\r\nHost: a.example\r\n\r\n",                                                                           // no such version here
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",                                                                                    // HTTP/2
+		"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n", // no key
+		"POST / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nContent-Length: 0\r\n\r\n", // not a GET
+	} {
+		before := o.hits.Load()
+		conn := dial(t, v.proxy)
+		io.WriteString(conn, raw)
+		conn.CloseWrite()
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err == nil && (res.StatusCode < 400 || res.StatusCode > 599) {
+			t.Errorf("%q: %d, want it refused", raw, res.StatusCode)
+		}
+		if n := o.hits.Load() - before; n != 0 {
+			t.Errorf("%q reached the upstream", raw)
+		}
+		conn.Close()
 	}
 }
 

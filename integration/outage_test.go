@@ -160,6 +160,58 @@ func TestRefusedConsulKeepsRoutes(t *testing.T) {
 	}
 }
 
+// TestEmptyAnswerIsNotBelieved: an answer that makes everything vanish is asked for a second time; and one that says
+// that it was filtered by ACLs is no answer at all.
+func TestEmptyAnswerIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	filtered := http.Header{"X-Consul-Results-Filtered-By-Acls": {"true"}}
+	for _, tt := range []struct {
+		name string
+		rule func() *rule
+	}{
+		{"empty once", func() *rule { r := empty(aboutHealth, nil); r.times = 1; return r }},
+		{"empty once with a lower index", func() *rule {
+			r := empty(aboutHealth, http.Header{"X-Consul-Index": {"1"}})
+			r.times = 1
+			return r
+		}},
+		{"filtered by ACLs", func() *rule { return empty(aboutHealth, filtered) }},
+		{"catalog filtered by ACLs", func() *rule { return empty(aboutService(""), filtered) }},
+		{"garbage", func() *rule { r := empty(anyRequest, nil); r.body = "\x00\xff{]"; return r }},
+		{"index 0", func() *rule { return empty(anyRequest, http.Header{"X-Consul-Index": {"0"}}) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := settings(t)
+			faulty := newFaulty(t, shared.consul)
+			f["registry.consul.addr"] = faulty.addr
+			v := launchVarco(t, f)
+			v.serving()
+			a := shared.consul.register(t, v.name+"-web", newOrigin(t, "a"), v.prefix+"/web")
+			shared.consul.register(t, v.name+"-other", newOrigin(t, "other"), v.prefix+"/other")
+			v.reaches(5*time.Second, "/web", "a")
+			v.reaches(5*time.Second, "/other", "other")
+			before := faulty.count(aboutHealth)
+			faulty.set(tt.rule())
+			a.addCheck("-wake", "passing")
+			throughout(t, 1500*time.Millisecond, "the routes stay", func() error {
+				for _, path := range []string{"/web", "/other"} {
+					if r := v.get(path); r.status != http.StatusOK {
+						return fmt.Errorf("GET %s: %d", path, r.status)
+					}
+				}
+				return nil
+			})
+			if n := faulty.count(aboutHealth) - before; n > 30 {
+				t.Errorf("%d queries in 1.5 s, want pauses", n)
+			}
+			faulty.set()
+			shared.consul.register(t, v.name+"-web", newOrigin(t, "b"), v.prefix+"/web")
+			v.reaches(15*time.Second, "/web", "a", "b")
+		})
+	}
+}
+
 // TestConsulKilledAndBack kills an agent that keeps its data for a few seconds, under steady requests.
 func TestConsulKilledAndBack(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,9 @@
 package integration
 
 import (
-	"bufio"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -114,23 +114,30 @@ func TestTCPUpstreamSpeaksFirstAndHalfCloses(t *testing.T) {
 
 func TestTCPSendsPROXYHeader(t *testing.T) {
 	t.Parallel()
-	v, addr, route := startTCP(t, nil)
-	o := newTCPOrigin(t, "pxy", func(c *net.TCPConn) {
-		defer c.Close()
-		line, err := bufio.NewReader(c).ReadString('\n')
-		if err == nil {
-			io.WriteString(c, line)
-		}
-	})
-	shared.consul.register(t, v.name+"-tcp", o, v.prefix+route+" pxyproto=true")
-	v.routed(o.addr())
-	conn := dial(t, addr)
-	conn.CloseWrite()
-	got, err := io.ReadAll(conn)
-	local, remote := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
-	want := fmt.Sprintf("PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\n", local.Port, remote.Port)
-	if err != nil || string(got) != want {
-		t.Errorf("upstream got %q, %v, want %q", got, err, want)
+	for _, option := range []string{"true", "v1", "v2"} {
+		t.Run(option, func(t *testing.T) {
+			t.Parallel()
+			v, addr, route := startTCP(t, nil)
+			o := newTCPOrigin(t, "pxy", func(c *net.TCPConn) {
+				defer c.Close()
+				io.Copy(c, c)
+			})
+			shared.consul.register(t, v.name+"-tcp", o, v.prefix+route+" pxyproto="+option)
+			v.routed(o.addr())
+			conn := dial(t, addr)
+			io.WriteString(conn, "hello")
+			conn.CloseWrite()
+			got, err := io.ReadAll(conn)
+			local, remote := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
+			want := fmt.Sprintf("PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\nhello", local.Port, remote.Port)
+			if option == "v2" { // the header of the PROXY protocol, section 2.2: signature, PROXY, TCP over IPv4, length 12
+				want = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x7f\x00\x00\x01\x7f\x00\x00\x01" +
+					string(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, uint16(local.Port)), uint16(remote.Port))) + "hello"
+			}
+			if err != nil || string(got) != want {
+				t.Errorf("upstream got %q, %v, want %q", got, err, want)
+			}
+		})
 	}
 }
 
