@@ -23,7 +23,7 @@ import (
 )
 
 // testDeadline bounds every wait of these tests; nothing takes that long unless it hangs.
-const testDeadline = 10 * time.Second
+const testDeadline = 30 * time.Second
 
 // output collects what run writes and lets a test wait for it.
 type output struct {
