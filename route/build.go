@@ -73,6 +73,7 @@ func (b *Builder) Build(s Snapshot) Build {
 			problems = append(problems, h.problems...)
 		}
 		// The same commands, but those of the new snapshot: the old one can be freed.
+		clear(h.commands)
 		h.commands, h.next = h.next, h.commands[:0]
 	}
 	slices.SortFunc(changed, func(g, h *hostState) int { return strings.Compare(g.name, h.name) })

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -423,4 +425,80 @@ func TestBuildManyTargets(t *testing.T) {
 	if _, n := out.Table.Len(); n != 50 || binds != 200 || len(out.Removed) != 150 {
 		t.Errorf("%d targets, %d binds, %d removed, want 50, 200, 150", n, binds, len(out.Removed))
 	}
+}
+
+// TestTablesWhileReaders looks up and picks while tables that share hosts take each other's place.
+func TestTablesWhileReaders(t *testing.T) {
+	t.Parallel()
+	var current atomic.Pointer[Table]
+	b := mustBuilder(t, Config{Strategy: "rr"})
+	build := func(i int) {
+		text := fmt.Sprintf("route add s a.com/ http://a/\nroute add s a.com/ http://b:%d/\nroute add s *.b.com/ http://c/ weight .%d\nroute add s *.b.com/ http://d/", i%3, 1+i%5)
+		current.Store(b.Build(Snapshot{Overrides: mustParse(t, text)}).Table)
+	}
+	build(0)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				table := current.Load()
+				for _, host := range []string{"a.com", "x.b.com"} {
+					r := table.Lookup(host, "/", false)
+					if r == nil || r.Pick() == nil || r.PickOther(r.Targets[0]) == nil {
+						t.Errorf("Lookup(%s) = %v", host, r)
+						return
+					}
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		build(i)
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// FuzzBuild checks that any text makes a table that can be written, read and looked up in, and made again.
+func FuzzBuild(f *testing.F) {
+	for _, s := range []string{lookupTable, rampText(3),
+		"route add a {a,b}*.c:80/x[ab]* http://a/ opts \"match=glob\"\nroute weight a / weight 1\nroute del tags \"x\"",
+		"route add a *.:443/ http://a/\nroute add a .*:80 http://b/\nroute add b ../ tcp://a:1\nroute del b ..",
+		"route add a [::1]:80/ http://[::1]:80/\nroute add a [:1]/ https://a:1$path",
+	} {
+		f.Add(s, "a.com", "/x")
+	}
+	f.Fuzz(func(t *testing.T, text, host, path string) {
+		for _, few := range []int{0, fewRoutes} {
+			b := mustBuilder(t, Config{Strategy: "rr"})
+			b.few = few
+			commands, _ := Parse(text, "fuzz")
+			out := b.Build(Snapshot{Overrides: commands})
+			if _, problems := Parse(out.Table.String(), "again"); len(problems) > 0 {
+				t.Errorf("String() of %q does not parse: %v", text, problems)
+			}
+			commands, _ = Parse(text, "fuzz")
+			if again := b.Build(Snapshot{Overrides: commands}); again.Table != out.Table || again.Added != 0 || len(again.Removed) != 0 {
+				t.Errorf("a second build of %q differs", text)
+			}
+			out.Table.Dump()
+			for _, tls := range []bool{false, true} {
+				seen := make(map[*Route]bool)
+				for r := out.Table.Lookup(host, path, tls); r != nil; r = out.Table.LookupNext(host, path, tls, r) {
+					if seen[r] {
+						t.Fatalf("LookupNext(%q, %q) of %q comes back", host, path, text)
+					}
+					seen[r] = true
+					r.Pick()
+				}
+			}
+			out.Table.LookupConn(host)
+		}
+	})
 }

@@ -210,10 +210,24 @@ func checkSrc(src string) error {
 // schemes are those a destination may have, for upstreams and redirects.
 const schemes = "http, https, tcp, grpc or grpcs"
 
-// parseDst parses the URL of a destination and refuses what no listener can use.
+const pathVariable = "$path"
+
+// urlText returns the destination u, written as dst, in one form for all ways to write it.
+func urlText(u *url.URL, dst string) string {
+	if strings.Contains(dst, pathVariable) { // may be lost in u
+		return dst
+	}
+	return u.String()
+}
+
+// parseDst parses the URL of a destination and refuses what no listener can use. The destination of a redirect may
+// hold the variables $host and $path; where $path would make a URL wrong (http://a.com:81$path) it counts as "/".
 func parseDst(dst string) (*url.URL, error) {
 	bad := func(reason, hint string) (*url.URL, error) { return nil, &fieldError{"destination", reason, hint} }
 	u, err := url.Parse(dst)
+	if err != nil && strings.Contains(dst, pathVariable) {
+		u, err = url.Parse(strings.Replace(dst, pathVariable, "/", 1))
+	}
 	if err != nil {
 		var e *url.Error
 		if errors.As(err, &e) {

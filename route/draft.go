@@ -48,13 +48,13 @@ type workshop struct {
 	b        *Builder
 	state    *hostState
 	drafts   []*draft
-	byPath   map[string][]*draft
+	byPath   map[string][]*draft // nil for few
 	problems []Problem
 }
 
 // compile executes the commands of h and sets its host and problems. What else there is to say it adds to out.
 func (b *Builder) compile(h *hostState, out *Build) {
-	w := &workshop{b: b, state: h, byPath: make(map[string][]*draft)}
+	w := &workshop{b: b, state: h}
 	for _, c := range h.commands {
 		err := c.check()
 		if err != nil {
@@ -101,7 +101,7 @@ func (w *workshop) add(c *Command, refused bool) {
 	if !refused && !c.Down && e.refused == nil {
 		e.url, e.refused = parseDst(c.Dst)
 		if e.url != nil {
-			e.dst = e.url.String()
+			e.dst = urlText(e.url, c.Dst)
 		}
 	}
 	d := w.draft(path, match)
@@ -119,15 +119,31 @@ func (w *workshop) add(c *Command, refused bool) {
 
 // draft returns the one for path and match, a new one if need be.
 func (w *workshop) draft(path string, match Match) *draft {
-	for _, d := range w.byPath[path] {
-		if d.match == match {
+	for _, d := range w.withPath(path) {
+		if d.match == match && d.path == path {
 			return d
 		}
 	}
 	d := &draft{path: path, match: match}
 	w.drafts = append(w.drafts, d)
-	w.byPath[path] = append(w.byPath[path], d)
+	if w.byPath != nil {
+		w.byPath[path] = append(w.byPath[path], d)
+	}
 	return d
+}
+
+// withPath returns all drafts for path; there may be others among them.
+func (w *workshop) withPath(path string) []*draft {
+	if len(w.drafts) <= fewRoutes {
+		return w.drafts
+	}
+	if w.byPath == nil {
+		w.byPath = make(map[string][]*draft, 2*len(w.drafts))
+		for _, d := range w.drafts {
+			w.byPath[d.path] = append(w.byPath[d.path], d)
+		}
+	}
+	return w.byPath[path]
 }
 
 // find returns an entry that makes e superfluous.
@@ -157,16 +173,19 @@ func (e *entry) key() string {
 
 // del executes `route del`.
 func (w *workshop) del(c *Command) {
-	drafts, dst := w.drafts, ""
+	drafts, path, dst := w.drafts, "", ""
 	if c.Src != "" {
-		_, path := splitSrc(c.Src)
-		drafts = w.byPath[path]
+		_, path = splitSrc(c.Src)
+		drafts = w.withPath(path)
 	}
 	if c.Dst != "" {
 		u, _ := parseDst(c.Dst) // check has done it before
-		dst = u.String()
+		dst = urlText(u, c.Dst)
 	}
 	for _, d := range drafts {
+		if c.Src != "" && d.path != path {
+			continue
+		}
 		n := len(d.entries)
 		d.entries = slices.DeleteFunc(d.entries, func(e *entry) bool {
 			return (c.Service == "" || e.command.Service == c.Service) && (dst == "" || e.dst == dst) && hasAll(e.command.Tags, c.Tags)
@@ -180,8 +199,12 @@ func (w *workshop) del(c *Command) {
 // weight executes `route weight`: the targets that match share the weight.
 func (w *workshop) weight(c *Command) {
 	_, path := splitSrc(c.Src)
-	known := false
-	for _, d := range w.byPath[path] {
+	there, known := false, false
+	for _, d := range w.withPath(path) {
+		if d.path != path {
+			continue
+		}
+		there = there || len(d.entries) > 0
 		g := &group{weight: c.Weight}
 		for _, e := range d.entries {
 			if c.Service != "" && e.command.Service != c.Service {
@@ -201,7 +224,7 @@ func (w *workshop) weight(c *Command) {
 	}
 	if !known {
 		err := &fieldError{"weight", "is not used: no target matches", "no route has this source"}
-		if len(w.byPath[path]) > 0 {
+		if there {
 			err.hint = "the route has no such target before this line"
 		}
 		w.refuse(c, err)
@@ -235,7 +258,7 @@ type routeKey struct {
 
 // freeze makes a host of the drafts, nil if no route is left. old is what it replaces, nil if there was none.
 func (w *workshop) freeze(old *host, out *Build) *host {
-	was := make(map[routeKey]*Route)
+	was := make(map[routeKey]*Route) // those of old that are not replaced
 	if old != nil {
 		for _, r := range old.routes {
 			was[routeKey{r.Path, r.Match}] = r
@@ -265,7 +288,7 @@ func (w *workshop) freeze(old *host, out *Build) *host {
 	}
 	if old != nil {
 		for _, r := range old.routes {
-			if was[routeKey{r.Path, r.Match}] == r { // not replaced
+			if was[routeKey{r.Path, r.Match}] == r {
 				out.Removed = newIdentities(r).release(out.Removed)
 			}
 		}

@@ -3,6 +3,7 @@ package route
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -27,7 +28,7 @@ func (t *Table) String() string {
 }
 
 // lines yields the commands that make h.
-func (h *host) lines() func(yield func(string) bool) {
+func (h *host) lines() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, r := range h.routes {
 			for _, t := range r.live {
@@ -42,7 +43,7 @@ func (h *host) lines() func(yield func(string) bool) {
 // line returns the command that makes t.
 func (t *Target) line() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "route add %s %s%s %s", t.Service, t.Host, t.Path, t.URL)
+	fmt.Fprintf(&b, "route add %s %s%s %s", t.Service, t.Host, t.Path, urlText(t.URL, t.Dst))
 	if t.FixedWeight > 0 {
 		fmt.Fprintf(&b, " weight %.4f", t.FixedWeight)
 	}

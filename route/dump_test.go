@@ -40,9 +40,13 @@ route add a a.com/b http://a/ weight 0.33333 tags "y,x" opts "z a=\x20"
 route add a a.com/c HTTP://a
 route add s a.com/e http://standby/
 route add s a.com/e http://all/ weight 1
+route add r r.com:80/ https://$host:8443$path
+route add r r.com/ https://a.com$path?x=$path
 route add a :3306 tcp://a:1
 route add b b.com http://b/`)
-	want := `route add b b.com/ http://b/
+	want := `route add r r.com:80/ https://$host:8443$path
+route add r r.com/ https://a.com$path?x=$path
+route add b b.com/ http://b/
 route add s a.com/e http://all/ weight 1.0000
 route add a a.com/c http://a
 route add a a.com/b http://a/ weight 0.3333 tags "y,x" opts "a=\x20 z"
@@ -76,6 +80,12 @@ route add d / http://dd/`)
 	}
 	if want := []string{"route add c c.com/ http://c/ weight 0.2500", "route add a a.com/ http://a/", "route add d / http://d/"}; !slices.Equal(removed, want) {
 		t.Errorf("removed %q, want %q", removed, want)
+	}
+	b := mustBuilder(t, Config{})
+	first := b.Build(snapshotOf(t, "route add a a.com/ http://a/\nroute add b b.com/ http://b/")).Table
+	second := b.Build(snapshotOf(t, "route add a a.com/ http://a/\nroute add b b.com/ http://c/")).Table
+	if added, removed := Diff(first, second); len(added) != 1 || len(removed) != 1 {
+		t.Errorf("Diff with a shared host: %q added, %q removed, want one each", added, removed)
 	}
 	if added, removed := Diff(&Table{}, new); len(added) != 5 || len(removed) != 0 {
 		t.Errorf("Diff from nothing: %d added, %d removed, want 5, 0", len(added), len(removed))

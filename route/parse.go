@@ -71,13 +71,13 @@ func (e *SyntaxError) Error() string {
 
 // ParseLine reads one command. The error is a *SyntaxError. The Origin of the command is empty.
 func ParseLine(line string) (Command, error) {
-	p := &lineParser{line: line, columns: map[string]int{}}
+	p := &lineParser{line: line}
 	c := p.command()
 	if p.err == nil {
 		if err := c.check(); err != nil {
 			var e *fieldError
 			errors.As(err, &e) // check makes no other
-			p.fail(max(p.columns[e.field], 1), e.field+" "+e.reason, e.hint)
+			p.fail(max(*p.column(e.field), 1), e.field+" "+e.reason, e.hint)
 		}
 	}
 	if p.err != nil {
@@ -88,11 +88,25 @@ func ParseLine(line string) (Command, error) {
 
 // lineParser is a cursor over one line. After the first error all methods return zero values.
 type lineParser struct {
-	line    string
-	pos     int            // of the next byte to read
-	at      int            // of the word read last
-	columns map[string]int // where each field started, from 1
-	err     error
+	line string
+	pos  int // of the next byte to read
+	at   int // of the word read last
+	err  error
+	// Where each field started, from 1; 0 if it was not read.
+	service, source, destination, other int
+}
+
+// column returns the place to note where a field started.
+func (p *lineParser) column(field string) *int {
+	switch field {
+	case "service":
+		return &p.service
+	case "source":
+		return &p.source
+	case "destination":
+		return &p.destination
+	}
+	return &p.other
 }
 
 func (p *lineParser) command() (c Command) {
@@ -140,7 +154,7 @@ func (p *lineParser) command() (c Command) {
 		// The second word tells the forms apart, unless a source is called "weight": then the third does.
 		if p.peek() == "weight" && p.peekSecond() != "weight" {
 			c.Src = lowerSrc(first)
-			p.columns["source"] = p.columns["service"]
+			p.source = p.service
 			p.keyword("weight")
 			c.Weight = p.weight()
 			if p.err == nil && p.peek() != "tags" {
@@ -239,7 +253,7 @@ func (p *lineParser) field(name string) string {
 	if w == "" {
 		p.fail(p.at+1, "expected a "+name+" but the line ends here", "")
 	}
-	p.columns[name] = p.at + 1
+	*p.column(name) = p.at + 1
 	return w
 }
 
@@ -342,11 +356,11 @@ func (p *lineParser) hint(w string, words []string) string {
 	if _, err := strconv.ParseFloat(w, 64); err == nil && len(words) == 1 && words[0] == "weight" {
 		return "write weight " + w
 	}
-	if k := closest(w, words); k != "" {
+	if k := Nearest(w, words); k != "" {
 		return "did you mean " + k + "?"
 	}
 	switch first, _, _ := strings.Cut(strings.TrimSpace(p.line), " "); {
-	case len(words) == 1 && words[0] == "route" && closest(w, []string{"add", "del", "weight"}) != "":
+	case len(words) == 1 && words[0] == "route" && Nearest(w, []string{"add", "del", "weight"}) != "":
 		return "start the line with route"
 	case strings.Contains(p.line[:p.at], ` "`) && first == "route" && len(words) > 0:
 		return "only tags and opts are quoted; other words cannot hold blanks"
@@ -354,43 +368,4 @@ func (p *lineParser) hint(w string, words []string) string {
 		return `options go into opts "…"`
 	}
 	return ""
-}
-
-// closest returns the word of words that w is a slip of, or "".
-func closest(w string, words []string) string {
-	w = strings.ToLower(w)
-	if len(w) > 16 {
-		return ""
-	}
-	best, least := "", 3
-	for _, k := range words {
-		if d := distance(w, k); d < least && d < len(k) && d < len(w) {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, drop or change to make b of a, or to swap with their neighbour.
-func distance(a, b string) int {
-	before, last, this := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		this[0] = i + 1
-		for j := range len(b) {
-			d := last[j]
-			if a[i] != b[j] {
-				d++
-			}
-			d = min(d, last[j+1]+1, this[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				d = min(d, before[j-1]+1)
-			}
-			this[j+1] = d
-		}
-		before, last, this = last, this, before
-	}
-	return last[len(b)]
 }

@@ -67,5 +67,8 @@ func (t *Table) All() iter.Seq[*Route] {
 	}
 }
 
+// Hosts returns the number of hosts, ports and "" included.
+func (t *Table) Hosts() int { return len(t.hosts) }
+
 // Len returns the number of routes and of their targets.
 func (t *Table) Len() (routes, targets int) { return t.routes, t.targets }

@@ -377,6 +377,9 @@ route add a :1 tcp://6:1`)
 	if !slices.Equal(got, want) {
 		t.Errorf("All() = %q, want %q", got, want)
 	}
+	if n := table.Hosts(); n != 3 {
+		t.Errorf("Hosts() = %d, want 3", n)
+	}
 	for range table.All() {
 		break
 	}
