@@ -76,7 +76,7 @@ func newClient(c ConsulConfig, network http.RoundTripper, e Env) (*client, error
 		network = t
 	}
 	cl.http = &http.Client{
-		Transport:     &guard{next: network, token: token},
+		Transport:     &guard{next: network, token: token, limit: maxBody},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	conf.HttpClient = cl.http
@@ -245,6 +245,7 @@ func metaIndex(m *api.QueryMeta) (uint64, error) {
 type guard struct {
 	next  http.RoundTripper
 	token *token
+	limit int64 // of a body
 }
 
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -256,7 +257,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = &cappedBody{resp.Body, maxBody}
+	resp.Body = capBody(resp.Body, g.limit)
 	if resp.StatusCode < 300 || resp.StatusCode == http.StatusNotFound {
 		return resp, nil
 	}
@@ -331,17 +332,19 @@ func cause(err error) string {
 // cappedBody fails a body that is too long, instead of ending it.
 type cappedBody struct {
 	io.ReadCloser
-	left int64
+	limit, left int64
 }
+
+func capBody(b io.ReadCloser, limit int64) *cappedBody { return &cappedBody{b, limit, limit} }
 
 func (b *cappedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		// One byte more tells a body of exactly the cap from a longer one.
+		// One byte more tells a body of exactly the limit from a longer one.
 		var one [1]byte
 		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
 			return 0, err
 		}
-		return 0, fmt.Errorf("answer longer than %d MiB", maxBody>>20)
+		return 0, fmt.Errorf("answer longer than %d KiB", b.limit>>10)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)

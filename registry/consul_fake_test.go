@@ -160,6 +160,10 @@ func (f *fake) faults(hook func(w http.ResponseWriter, r *http.Request) bool) {
 
 // RoundTrip answers without a network.
 func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r = r.Clone(r.Context())
+		r.Body = http.NoBody
+	}
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
 	if err := r.Context().Err(); err != nil {
@@ -361,8 +365,8 @@ func (f *fake) entered() []string {
 	return slices.Sorted(maps.Keys(f.agent))
 }
 
-// testConfig returns the default configuration, changed by flags "name=value".
-func testConfig(t testing.TB, flags ...string) Config {
+// parseConfig returns the default configuration, changed by flags "name=value".
+func parseConfig(t testing.TB, flags ...string) Config {
 	t.Helper()
 	var c Config
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -373,6 +377,13 @@ func testConfig(t testing.TB, flags ...string) Config {
 			t.Fatal(err)
 		}
 	}
+	return c
+}
+
+// testConfig is parseConfig for flags that are right.
+func testConfig(t testing.TB, flags ...string) Config {
+	t.Helper()
+	c := parseConfig(t, flags...)
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}

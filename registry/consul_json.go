@@ -321,12 +321,12 @@ func (j *jsonReader) number() error {
 		if err == nil && (c == '+' || c == '-') {
 			c, err = j.raw()
 		}
-		c, err = j.someDigits(c, err)
+		_, err = j.someDigits(c, err)
 	}
 	if err != nil {
 		return err
 	}
-	j.pos-- // c belongs to what comes next
+	j.pos-- // the last byte belongs to what comes next
 	return nil
 }
 

@@ -77,11 +77,11 @@ func TestJSONReaderKeepsMarkedBytes(t *testing.T) {
 	var in bytes.Buffer
 	var want []string
 	in.WriteByte('[')
-	for i := range 60 {
+	for i := range 30 {
 		if i > 0 {
 			in.WriteByte(',')
 		}
-		o, _ := json.Marshal(map[string]string{"a": strings.Repeat("x", i*997%200_000), "b": strings.Repeat("y", i)})
+		o, _ := json.Marshal(map[string]string{"a": strings.Repeat("x", i*9973%200_000), "b": strings.Repeat("y", i)})
 		in.Write(o)
 		want = append(want, string(o))
 	}

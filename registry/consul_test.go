@@ -494,13 +494,22 @@ func TestIndexRules(t *testing.T) {
 
 func TestFaultsOfTheHealthWatch(t *testing.T) {
 	for name, fault := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"500":      func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) },
-		"403":      func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403) },
-		"404":      func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) },
-		"redirect": func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Location", "http://evil/"); w.WriteHeader(302) },
-		"hang":     func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		"garbage":  func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Consul-Index", "99"); fmt.Fprint(w, "<html>") },
-		"null":     func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Consul-Index", "99"); fmt.Fprint(w, "null") },
+		"500": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) },
+		"403": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403) },
+		"404": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "http://evil/")
+			w.WriteHeader(302)
+		},
+		"hang": func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"garbage": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Consul-Index", "99")
+			fmt.Fprint(w, "<html>")
+		},
+		"null": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Consul-Index", "99")
+			fmt.Fprint(w, "null")
+		},
 		"cut": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Consul-Index", "99")
 			w.Header().Set("X-Fake-Cut", "30")

@@ -64,6 +64,7 @@ type custom struct {
 	retry  time.Duration
 	client *http.Client
 	url    url.URL
+	limit  int64  // of an answer
 	source string // url without its query, which may hold a secret
 
 	mu    sync.Mutex // guards wrong
@@ -71,7 +72,7 @@ type custom struct {
 }
 
 func openCustom(c Config, e Env) (Backend, error) {
-	b := &custom{config: c.Custom, env: e, retry: c.Retry}
+	b := &custom{config: c.Custom, env: e, retry: c.Retry, limit: maxBody}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: b.config.CheckTLSSkipVerify}
 	b.client = &http.Client{
@@ -170,7 +171,7 @@ func (b *custom) fetch(ctx context.Context) (route.Snapshot, error) {
 	}
 	// The list is taken apart first, so that an entry of the wrong type costs only itself.
 	var list []json.RawMessage
-	dec := json.NewDecoder(&cappedBody{resp.Body, maxBody})
+	dec := json.NewDecoder(capBody(resp.Body, b.limit))
 	if err := dec.Decode(&list); err != nil {
 		return route.Snapshot{}, fmt.Errorf("not a JSON list: %w", err)
 	}

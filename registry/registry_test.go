@@ -60,15 +60,7 @@ func TestValidate(t *testing.T) {
 		{"registry.consul.register.checkInterval=0s", "registry.consul.register.checkInterval: 0s: want more than 0"},
 		{"registry.consul.register.checkTimeout=0s", "registry.consul.register.checkTimeout: 0s: want more than 0"},
 	} {
-		var config Config
-		fs := pflag.NewFlagSet("t", pflag.ContinueOnError)
-		config.Flags(fs)
-		for f := range strings.FieldsSeq(c.flags) {
-			name, value, _ := strings.Cut(f, "=")
-			if err := fs.Set(name, value); err != nil {
-				t.Fatal(err)
-			}
-		}
+		config := parseConfig(t, strings.Fields(c.flags)...)
 		if got := errText(config.Validate()); got != c.err {
 			t.Errorf("%s: Validate() = %s, want %s", c.flags, got, c.err)
 		}
