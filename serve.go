@@ -74,6 +74,7 @@ func serve(c *config, log *slog.Logger, signals <-chan os.Signal) int {
 		return exitFailed
 	}
 	log.Info("page and API", "addr", s.admin.Addr().String())
+	s.warnRoot() // before anything else runs: two starts say the same things in the same order
 	go s.serveAdmin()
 	s.running.Go(s.watch)
 
@@ -133,7 +134,6 @@ func newServer(c *config, log *slog.Logger) (*server, error) {
 func (s *server) loop(signals <-chan os.Signal) int {
 	asRoot := time.NewTicker(rootWarning)
 	defer asRoot.Stop()
-	s.warnRoot()
 	first := s.first
 	for {
 		select {
