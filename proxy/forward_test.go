@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -168,7 +167,10 @@ func TestTrailers(t *testing.T) {
 		w.Header().Set(http.TrailerPrefix+"X-Late", "3")
 	})
 	a := send(t, serve(t, newProxy(t, "route add svc / http://"+up.addr+"/")), "POST / HTTP/1.1\r\nHost: foo.com\r\nTransfer-Encoding: chunked\r\n"+
-		"Trailer: X-T, X-Forwarded-For, X_real_ip, Authorization\r\n\r\n1\r\nx\r\n0\r\nX-T: 1\r\nX-Forwarded-For: 6.6.6.6\r\nX-Unannounced: 1\r\nAuthorization: x\r\n\r\n")
+		"Trailer: X-T, X-Forwarded-For, X_real_ip\r\n\r\n1\r\nx\r\n0\r\nX-T: 1\r\nX-Forwarded-For: 6.6.6.6\r\nX-Unannounced: 1\r\n\r\n")
+	if a.StatusCode != 200 {
+		t.Fatalf("POST = %d %s", a.StatusCode, a.body)
+	}
 	if h := <-got; len(h) != 1 || h.Get("X-T") != "1" {
 		t.Errorf("upstream's trailers = %v, want X-T only", h)
 	}
@@ -241,7 +243,7 @@ func TestTruncatedAnswerIsCut(t *testing.T) {
 		})
 		p := newProxy(t, "route add svc / http://"+addr+"/")
 		a := get(t, serve(t, p), "/")
-		if a.StatusCode != 200 || !errors.Is(a.err, io.ErrUnexpectedEOF) {
+		if a.StatusCode != 200 || a.body != "half" || a.err == nil {
 			t.Errorf("%s: %d %q, body error %v; want a body that is cut off", c.name, a.StatusCode, a.body, a.err)
 		}
 	}

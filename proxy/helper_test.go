@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -225,4 +226,12 @@ func get(t testing.TB, addr, target string, header ...string) answer {
 		h += line + "\r\n"
 	}
 	return send(t, addr, "GET "+target+" HTTP/1.1\r\n"+h+"\r\n")
+}
+
+func mustURL(s string) *url.URL {
+	u, err := url.Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return u
 }

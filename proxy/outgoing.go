@@ -22,6 +22,7 @@ type outgoing struct {
 	values          [24]string  // values of the headers that are added
 	used            int
 	trace           httptrace.ClientTrace
+	traced          context.Context // has only trace
 
 	mu      sync.Mutex // guards the fields below: 1xx answers come from other goroutines
 	x       *exchange  // nil once the attempt is over
@@ -40,14 +41,22 @@ func (o *outgoing) Value(key any) any {
 	if _, ok := key.(outgoingKey); ok {
 		return o
 	}
+	if v := o.traced.Value(key); v != nil {
+		return v
+	}
 	return o.Context.Value(key)
 }
+
+// AfterFunc has contexts that are derived from o wait for the client's context itself. Package context looks for it;
+// without it a goroutine would ask o for its Done, perhaps when o has long been in use again.
+func (o *outgoing) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(o.Context, f) }
 
 func newOutgoing(ctx context.Context) *outgoing {
 	o := &outgoing{Context: ctx, header: make(http.Header, 24)}
 	o.trace.GotConn = o.onConn
 	o.trace.Got1xxResponse = o.onInterim
-	o.req = (&http.Request{}).WithContext(httptrace.WithClientTrace(o, &o.trace))
+	o.traced = httptrace.WithClientTrace(context.Background(), &o.trace)
+	o.req = (&http.Request{}).WithContext(o)
 	o.req.URL = &o.url
 	o.req.Header = o.header
 	o.req.Proto, o.req.ProtoMajor, o.req.ProtoMinor = "HTTP/1.1", 1, 1
@@ -73,7 +82,7 @@ func (x *exchange) outgoing() *outgoing {
 func (x *exchange) retire(o *outgoing) {
 	if x.up.conns.synchronous {
 		clear(o.trailer)
-		o.Context, o.req.Body, o.req.Trailer = nil, nil, nil
+		o.Context, o.req.Body, o.req.Trailer = context.Background(), nil, nil
 		x.spare = o
 	}
 }
