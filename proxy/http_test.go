@@ -264,31 +264,31 @@ func TestUpstreamErrors(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	})
 	tls := serveTLS(t, http.NotFoundHandler()).Listener.Addr().String()
-	p := newProxy(t, `route add a /slow http://`+slow+`/
-route add a /nonsense http://`+nonsense+`/
+	p := newProxy(t, `route add a /nonsense http://`+nonsense+`/
 route add a /closes http://`+closes+`/
 route add a /switches http://`+switches+`/
 route add a /big http://`+big+`/
 route add a /interim http://`+interim+`/
 route add a /tls https://`+tls+`/
-route add a /dead http://`+unusedAddr(t)+`/`, "--proxy.responseheadertimeout=50ms")
-	addr := serve(t, p)
+route add a /dead http://`+unusedAddr(t)+`/`)
+	impatient := newProxy(t, "route add a /slow http://"+slow+"/", "--proxy.responseheadertimeout=50ms")
 	for _, c := range []struct {
+		p      *Proxy
 		target string
 		status int
 		code   string
 		kind   metrics.ErrorKind
 	}{
-		{"/slow", 504, "timeout", metrics.ErrTimeout},
-		{"/nonsense", 502, "protocol", metrics.ErrProtocol},
-		{"/closes", 502, "reset", metrics.ErrReset},
-		{"/switches", 502, "protocol", metrics.ErrProtocol},
-		{"/big", 502, "protocol", metrics.ErrProtocol},
-		{"/interim", 502, "protocol", metrics.ErrProtocol},
-		{"/tls", 502, "tls", metrics.ErrTLS},
-		{"/dead", 502, "dial", metrics.ErrDial},
+		{impatient, "/slow", 504, "timeout", metrics.ErrTimeout},
+		{p, "/nonsense", 502, "protocol", metrics.ErrProtocol},
+		{p, "/closes", 502, "reset", metrics.ErrReset},
+		{p, "/switches", 502, "protocol", metrics.ErrProtocol},
+		{p, "/big", 502, "protocol", metrics.ErrProtocol},
+		{p, "/interim", 502, "protocol", metrics.ErrProtocol},
+		{p, "/tls", 502, "tls", metrics.ErrTLS},
+		{p, "/dead", 502, "dial", metrics.ErrDial},
 	} {
-		conn := dialRaw(t, addr)
+		conn := dialRaw(t, serve(t, c.p))
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: foo.com\r\n\r\n", c.target)
 		r := bufio.NewReader(conn)
 		a := readAnswer(t, r, "GET")
@@ -301,7 +301,7 @@ route add a /dead http://`+unusedAddr(t)+`/`, "--proxy.responseheadertimeout=50m
 		if strings.Contains(a.body, "127.0.0.1") {
 			t.Errorf("GET %s names the upstream: %q", c.target, a.body)
 		}
-		s, _ := p.Stats(p.Table().Lookup("", c.target, false).Targets[0])
+		s, _ := c.p.Stats(c.p.Table().Lookup("", c.target, false).Targets[0])
 		if s.UpstreamErrors[c.kind] == 0 || s.InFlight != 0 || s.Errors != 1 {
 			t.Errorf("GET %s: stats %+v, want one error of kind %s", c.target, s, c.kind)
 		}
