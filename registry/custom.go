@@ -21,9 +21,10 @@ import (
 
 // CustomConfig says where a JSON list of routes is fetched from.
 type CustomConfig struct {
-	Host, Scheme, Path, QueryParams string
-	Timeout, PollInterval           time.Duration
-	CheckTLSSkipVerify              bool
+	Host, Scheme, Path    string
+	QueryParams           Secret // the query, which often has a token
+	Timeout, PollInterval time.Duration
+	CheckTLSSkipVerify    bool
 	// NoRoute is the HTML of the no-route page.
 	NoRoute string
 }
@@ -32,7 +33,7 @@ func (c *CustomConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Host, "registry.custom.host", "", "host or host:port that serves the routes as JSON")
 	fs.StringVar(&c.Scheme, "registry.custom.scheme", "https", "http or https")
 	fs.StringVar(&c.Path, "registry.custom.path", "", "path of the routes on that host")
-	fs.StringVar(&c.QueryParams, "registry.custom.queryparams", "", "query of the request, without the question mark")
+	fs.Var(&c.QueryParams, "registry.custom.queryparams", "query of the request, without the question mark; not shown anywhere, it may hold a secret")
 	fs.DurationVar(&c.Timeout, "registry.custom.timeout", 5*time.Second, "how long one request may take")
 	fs.DurationVar(&c.PollInterval, "registry.custom.pollinterval", 10*time.Second, "pause between two requests")
 	fs.BoolVar(&c.CheckTLSSkipVerify, "registry.custom.checkTLSSkipVerify", false, "do not check the host's certificate")
@@ -88,7 +89,7 @@ func openCustom(c Config, e Env) (Backend, error) {
 	}
 	b.url = url.URL{Scheme: b.config.Scheme, Host: b.config.Host, Path: path}
 	b.source = b.url.String()
-	b.url.RawQuery = strings.TrimPrefix(b.config.QueryParams, "?")
+	b.url.RawQuery = strings.TrimPrefix(b.config.QueryParams.Reveal(), "?")
 	return b, nil
 }
 

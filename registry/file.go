@@ -28,9 +28,10 @@ import (
 //   - it cannot be read, is over 64 MiB, or has NUL bytes or bytes that are no UTF-8;
 //   - it is empty or all blank, while the old text had commands: somebody is writing it at this moment. (No routes at
 //     all is said with a comment.)
-//   - it has commands, and not one of them is understood, while the old text had some that were.
+//   - it has a line that is not understood, while the old text had commands: half of a change is not what was meant.
 //
-// Then the old routes stay, and a Problem says why. In any other text each line that is not understood costs only itself.
+// Then the old routes stay, and a Problem says why, and one for each bad line. Only in the first text, for which there
+// is no old one, does a bad line cost just itself.
 
 const (
 	// quiet is how long a file must rest before it is read.
@@ -77,9 +78,7 @@ func openFile(c Config, e Env) (Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry.file.path: %s: %w", f.config.Path, err)
 	}
-	if err := f.use(text); err != nil {
-		return nil, fmt.Errorf("registry.file.path: %s: %w", f.config.Path, err)
-	}
+	f.use(text)
 	if f.config.NoRoutePath != "" {
 		if f.snapshot.NoRoute, err = readText(f.config.NoRoutePath, maxNoRoute); err != nil {
 			return nil, fmt.Errorf("registry.file.noroutehtmlpath: %s: %w", f.config.NoRoutePath, err)
@@ -180,7 +179,7 @@ func (f *file) reload() []route.Problem {
 	}
 	text, err := readText(f.config.Path, maxBody)
 	if err == nil && text != f.text {
-		err = f.use(text)
+		problems, err = f.use(text)
 	}
 	if err != nil {
 		refuse(f.config.Path, err, "the last good routes stay")
@@ -205,19 +204,23 @@ func (f *file) reload() []route.Problem {
 	return problems
 }
 
-// use takes over a new text, unless it cannot be meant.
-func (f *file) use(text string) error {
+// use takes over a new text, unless it cannot be meant; then it returns why, and the bad lines.
+func (f *file) use(text string) ([]route.Problem, error) {
 	commands, problems := route.Parse(text, f.config.Path)
 	if len(f.snapshot.Overrides) > 0 {
 		switch {
 		case strings.TrimSpace(text) == "":
-			return errors.New("the file is empty; to have no routes write a comment into it")
-		case len(commands) == 0 && len(problems) > 0:
-			return fmt.Errorf("not one line of the file is a command; line %d: %s", problems[0].Origin.Line, problems[0].Reason)
+			return nil, errors.New("the file is empty; to have no routes write a comment into it")
+		case len(commands) == 0 && len(problems) > 0: // another kind of file: its lines say nothing
+			return nil, fmt.Errorf("not one line of the file is a command; line %d: %s", problems[0].Origin.Line, problems[0].Reason)
+		case len(problems) == 1:
+			return problems, fmt.Errorf("line %d: %s", problems[0].Origin.Line, problems[0].Reason)
+		case len(problems) > 1:
+			return problems, fmt.Errorf("%d bad lines, the first is line %d: %s", len(problems), problems[0].Origin.Line, problems[0].Reason)
 		}
 	}
 	f.text, f.snapshot.Overrides, f.snapshot.Problems = text, commands, problems
-	return nil
+	return nil, nil
 }
 
 // current returns the Snapshot of the moment.

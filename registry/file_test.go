@@ -110,11 +110,6 @@ func TestFileIsReadAgain(t *testing.T) {
 	w.wantServices("a b")
 	replace(t, path, add("c"))
 	w.wantServices("c")
-	// A bad line costs only itself.
-	replace(t, path, add("c", "d")+"nonsense\n")
-	if s := w.wantServices("c d"); len(s.Problems) != 1 || s.Problems[0].Origin.Line != 3 {
-		t.Errorf("problems %v", s.Problems)
-	}
 	// No routes at all is said with a comment.
 	replace(t, path, "# none\n")
 	if s := w.wantServices(""); len(s.Problems) != 0 {
@@ -123,6 +118,46 @@ func TestFileIsReadAgain(t *testing.T) {
 	replace(t, path, "")
 	replace(t, path, add("e"))
 	w.wantServices("e")
+}
+
+// TestFirstFileWithBadLines: there is no old text to keep, so that a bad line costs only itself.
+func TestFirstFileWithBadLines(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "routes")
+	writeFile(t, path, add("a", "b")+"nonsense\n")
+	w := backendWatch(t, openTestFile(t, "registry.file.path="+path))
+	if s := w.wantServices("a b"); len(s.Problems) != 1 || s.Problems[0].Origin.Line != 3 {
+		t.Errorf("problems %v", s.Problems)
+	}
+	replace(t, path, add("a", "c"))
+	if s := w.wantServices("a c"); len(s.Problems) != 0 {
+		t.Errorf("problems %v", s.Problems)
+	}
+}
+
+// TestBadLineKeepsTheOldRoutes: half of a change is not what was meant. The bad lines are told with their places.
+func TestBadLineKeepsTheOldRoutes(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "routes")
+	writeFile(t, path, add("a"))
+	w := backendWatch(t, openTestFile(t, "registry.file.path="+path))
+	w.wantServices("a")
+	replace(t, path, add("b")+"nonsense\nroute ad x\n")
+	s := w.until("problems", func(s route.Snapshot) bool { return len(s.Problems) > 0 })
+	if services(s) != "a" {
+		t.Errorf("services %s, want a", services(s))
+	}
+	lines := map[int]bool{}
+	for _, p := range s.Problems {
+		lines[p.Origin.Line] = true
+	}
+	if len(s.Problems) != 3 || !lines[0] || !lines[2] || !lines[3] {
+		t.Errorf("problems %v, want one for the file and lines 2 and 3", s.Problems)
+	}
+	replace(t, path, add("a"))
+	if s := w.until("no problems", func(s route.Snapshot) bool { return len(s.Problems) == 0 }); services(s) != "a" {
+		t.Errorf("services %s, want a", services(s))
+	}
 }
 
 func TestBadFileKeepsTheOldRoutes(t *testing.T) {
