@@ -40,6 +40,10 @@ func (c *Conn) Close() error {
 	return err
 }
 
+// NetConn returns the connection under the guard, for an engine that guards its writes itself. It must be closed through
+// the Conn.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
 // CloseWrite shuts the writing side down.
 func (c *Conn) CloseWrite() error {
 	if w, ok := c.Conn.(closeWriter); ok {

@@ -20,10 +20,12 @@ type pollSource struct {
 	sink *net.TCPConn // nil when the sink is not plain TCP or has deadlines that a splice would not see
 	bulk bool         // the last read filled the buffer
 
-	read func(fd uintptr) bool // s.poll, made once
-	buf  *[bufferSize]byte
-	n    int
-	err  error
+	read  func(fd uintptr) bool // s.poll, made once
+	count func(fd uintptr)      // s.inq, made once
+	buf   *[bufferSize]byte
+	n     int
+	err   error
+	step  io.LimitedReader
 }
 
 func (p *pump) pollSource(c *net.TCPConn) source {
@@ -35,14 +37,15 @@ func (p *pump) pollSource(c *net.TCPConn) source {
 	if p.writeTimeout == 0 {
 		s.sink, _ = p.dst.(*net.TCPConn)
 	}
-	s.read = s.poll
+	s.read, s.count = s.poll, s.inq
 	return s
 }
 
 func (s *pollSource) next() (int64, error) {
 	if s.bulk && s.sink != nil {
 		if n := min(s.queued(), spliceStep); n >= bufferSize {
-			return s.sink.ReadFrom(&io.LimitedReader{R: s.conn, N: int64(n)})
+			s.step = io.LimitedReader{R: s.conn, N: int64(n)}
+			return s.sink.ReadFrom(&s.step)
 		}
 	}
 	return s.copy()
@@ -93,14 +96,17 @@ func (s *pollSource) poll(fd uintptr) bool {
 
 // queued is how many bytes can be read at once; 0 when that is not known.
 func (s *pollSource) queued() int {
-	n := 0
-	err := s.raw.Control(func(fd uintptr) {
-		n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-	})
-	if err != nil {
+	s.n = 0
+	if err := s.raw.Control(s.count); err != nil {
 		return 0
 	}
-	return n
+	return s.n
+}
+
+func (s *pollSource) inq(fd uintptr) {
+	if n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
+		s.n = n
+	}
 }
 
 // watch waits for a reset: it wakes the poller, and the socket's error says so. Closing the connection ends it.

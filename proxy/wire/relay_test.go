@@ -147,7 +147,7 @@ func pingPong(t *testing.T, u *tunnel) {
 }
 
 func TestRelayMovesBulkBothWays(t *testing.T) {
-	const size = 8 << 20
+	const size = 2 << 20
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			u := newTunnel(t, Relay{Idle: time.Minute}, k.wrap)
