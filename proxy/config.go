@@ -18,7 +18,8 @@ import (
 // HTTPConfig is what can be set about requests and HTTP upstreams. Each field names its flag; a zero duration means
 // no limit where the flag's help says so.
 type HTTPConfig struct {
-	NoRouteStatus int // proxy.noroutestatus
+	Engine        string // proxy.engine
+	NoRouteStatus int    // proxy.noroutestatus
 
 	ShutdownWait          time.Duration // proxy.shutdownwait: what is in flight has this long to finish
 	DeregisterGracePeriod time.Duration // proxy.deregistergraceperiod: still serving after deregistration
@@ -68,6 +69,7 @@ var trustedByDefault = []string{
 
 func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	h := &c.HTTP
+	fs.StringVar(&h.Engine, "proxy.engine", engines[0].name, "machinery that speaks HTTP: "+strings.Join(engineNames(), " or "))
 	fs.IntVar(&h.NoRouteStatus, "proxy.noroutestatus", 404, "status of the answer when no route matches: 200 to 999")
 	fs.DurationVar(&h.ShutdownWait, "proxy.shutdownwait", 30*time.Second, "time for requests and connections in flight to finish when varco stops")
 	fs.DurationVar(&h.DeregisterGracePeriod, "proxy.deregistergraceperiod", 0, "time between deregistration and closing the listeners, still serving")
@@ -115,6 +117,9 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 // validateHTTP checks the values and normalises those that have two spellings.
 func (c *Config) validateHTTP() error {
 	h := &c.HTTP
+	if _, err := findEngine(h.Engine); err != nil {
+		return err
+	}
 	switch h.unknownOptions {
 	case "keep":
 		h.KeepUnknownOptions = true

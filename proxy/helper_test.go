@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"flag"
 	"io"
 	"log/slog"
 	"net"
@@ -21,8 +22,14 @@ import (
 // deadline is how long a test waits for what must come.
 const deadline = 10 * time.Second
 
+// testEngine has all tests of the package run over one engine: go test ./proxy -engine=std.
+var testEngine = flag.String("engine", "", "engine to test, the default one if empty")
+
 func testConfig(t testing.TB, args ...string) Config {
 	t.Helper()
+	if *testEngine != "" {
+		args = append([]string{"--proxy.engine=" + *testEngine}, args...)
+	}
 	var c Config
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	c.Flags(fs)

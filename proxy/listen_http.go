@@ -33,7 +33,7 @@ func listenHTTP(p *Proxy, l ListenConfig) (listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &httpListener{socket: &httpSocket{Listener: socket, p: p}, server: p.newHTTPServer(l)}, nil
+	return &httpListener{socket: &httpSocket{Listener: socket, p: p}, server: p.engine.serve(p, l)}, nil
 }
 
 // newHTTPServer makes an http.Server with every limit that it has. What it lacks is done around it: httpSocket guards

@@ -9,6 +9,8 @@ import (
 	"net/textproto"
 	"net/url"
 	"sync"
+
+	"varco/proxy/http1"
 )
 
 // outgoing is a request to an upstream with all it needs: made in one piece, and used again for the next request
@@ -50,6 +52,19 @@ func (o *outgoing) Value(key any) any {
 // AfterFunc has contexts that are derived from o wait for the client's context itself. Package context looks for it;
 // without it a goroutine would ask o for its Done, perhaps when o has long been in use again.
 func (o *outgoing) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(o.Context, f) }
+
+// OnCancel implements http1.Watchable as far as the client's context does.
+func (o *outgoing) OnCancel(f func()) bool {
+	w, ok := o.Context.(http1.Watchable)
+	return ok && w.OnCancel(f)
+}
+
+// Release implements http1.Watchable.
+func (o *outgoing) Release() {
+	if w, ok := o.Context.(http1.Watchable); ok {
+		w.Release()
+	}
+}
 
 func newOutgoing(ctx context.Context) *outgoing {
 	o := &outgoing{Context: ctx, header: make(http.Header, 24)}

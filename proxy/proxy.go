@@ -77,6 +77,7 @@ type Proxy struct {
 	access  *accessLog
 
 	state       atomic.Pointer[state]
+	engine      engine
 	exchanges   sync.Pool // of *exchange
 	pools       *pools
 	guard       *guard
@@ -253,7 +254,10 @@ func (p *Proxy) initHTTP() (err error) {
 		p.guard.allowed = append(p.guard.allowed, a)
 	}
 	p.dialer = &dialer{timeout: c.DialTimeout, keepAlive: c.KeepAliveTimeout, guard: p.guard}
-	p.pools = newPools(p.openStd)
+	if p.engine, err = findEngine(c.Engine); err != nil {
+		return err
+	}
+	p.pools = newPools(func(id identity) transport { return p.engine.open(p, id) })
 	if p.trusted, err = parseTrusted(c.Trusted); err != nil {
 		return err
 	}

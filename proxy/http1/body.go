@@ -37,6 +37,7 @@ type body struct {
 
 	trailer *http.Header  // where the trailer section goes; may hold announced names
 	timeout time.Duration // for progress
+	until   time.Time     // for all of it; zero for no limit
 	before  func() error  // called once before the first byte is read: 100 Continue
 }
 
@@ -67,7 +68,7 @@ func (b *body) read(p []byte) (int, error) {
 		}
 	}
 	if b.src.buffered() == 0 {
-		b.src.within(b.timeout, time.Now())
+		b.arm()
 	}
 	n, err := b.readKind(p)
 	if err != nil {
@@ -78,6 +79,21 @@ func (b *body) read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// arm sets the deadline of the next read.
+func (b *body) arm() { b.src.within(sooner(b.timeout, b.until, time.Now())) }
+
+// sooner answers how long something may take that has d at most, 0 for no limit, and must be over by until.
+func sooner(d time.Duration, until, now time.Time) (time.Duration, time.Time) {
+	if until.IsZero() {
+		return d, now
+	}
+	left := max(until.Sub(now), 1)
+	if d <= 0 || left < d {
+		return left, now
+	}
+	return d, now
 }
 
 // fault turns what a source says into what a reader of the body is to know.
@@ -187,7 +203,7 @@ func (b *body) line(max int, tooLong error) (string, error) {
 				return "", tooLong
 			}
 		}
-		b.src.within(b.timeout, time.Now())
+		b.arm()
 		if err := b.src.fill(bufferSize); err != nil {
 			if err == io.EOF {
 				err = errBodyCut

@@ -2,7 +2,9 @@ package http1
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"os"
 )
 
 // A messageError is a fault in a message that was received. For a request, status is what the client gets.
@@ -12,6 +14,21 @@ type messageError struct {
 }
 
 func (e *messageError) Error() string { return "http1: " + e.reason }
+
+// Timeout reports whether the fault is that something did not come in time.
+func (e *messageError) Timeout() bool { return e.status == http.StatusRequestTimeout }
+
+// Is makes the faults what net/http's would be: a body that stalls is os.ErrDeadlineExceeded, one that is cut
+// io.ErrUnexpectedEOF.
+func (e *messageError) Is(target error) bool {
+	switch target {
+	case os.ErrDeadlineExceeded:
+		return e == errBodyTimeout
+	case io.ErrUnexpectedEOF:
+		return e == errBodyCut
+	}
+	return false
+}
 
 // StatusOf answers the status that a client gets for err when err is (or wraps) a fault in its request, such as what
 // reading a malformed request body returns: 400, 408, 413, 414, 431, 501 or 505. For any other error it answers 0.

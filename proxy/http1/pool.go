@@ -30,7 +30,7 @@ func (p *pool) get(ctx context.Context) (u *upConn, reused bool, err error) {
 		u := p.idle[len(p.idle)-1]
 		p.idle[len(p.idle)-1] = nil
 		p.idle = p.idle[:len(p.idle)-1]
-		if time.Since(u.idleSince) < p.t.IdleTimeout {
+		if p.t.IdleTimeout < 0 || time.Since(u.idleSince) < p.t.IdleTimeout {
 			p.mu.Unlock()
 			if u.fresh() {
 				p.t.stats.reused.Add(1)
@@ -112,7 +112,7 @@ func (p *pool) put(u *upConn) {
 	u.idleSince = time.Now()
 	p.idle = append(p.idle, u)
 	p.t.stats.idle.Add(1)
-	if p.timer == nil {
+	if p.timer == nil && p.t.IdleTimeout > 0 {
 		p.timer = time.AfterFunc(p.t.IdleTimeout, p.expire)
 	}
 	p.mu.Unlock()

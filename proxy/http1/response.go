@@ -318,6 +318,9 @@ func (w *response) ReadFrom(r io.Reader) (int64, error) {
 	if w.noBody || w.hijacked {
 		return io.Copy(struct{ io.Writer }{w}, r)
 	}
+	if rb, ok := r.(*responseBody); ok && !rb.done {
+		r = &rb.u.body
+	}
 	bp := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(bp)
 	buf := *bp
@@ -377,9 +380,8 @@ func (w *response) splice(b *body) (int64, error) {
 	}
 	var total int64
 	for b.left > 0 {
-		now := time.Now()
-		b.src.within(b.timeout, now)
-		w.c.writeBy(now)
+		b.arm()
+		w.c.writeSoon()
 		n, err := w.c.tcp.ReadFrom(&io.LimitedReader{R: from, N: min(b.left, spliceStep)})
 		b.left -= n
 		w.written += n
@@ -420,7 +422,8 @@ func (w *response) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline bounds the writes of this response.
 func (w *response) SetWriteDeadline(t time.Time) error {
-	w.c.ownDeadline = true
+	w.c.ownDeadline = !t.IsZero()
+	w.c.writeDeadline = time.Time{}
 	return w.c.nc.SetWriteDeadline(t)
 }
 

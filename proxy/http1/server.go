@@ -27,14 +27,17 @@ type Server struct {
 	IdleTimeout  time.Duration // between two requests; 75 s
 	BodyTimeout  time.Duration // without a byte of a body that is waited for; 60 s
 	WriteTimeout time.Duration // without progress of a write; 60 s
+	// ReadTimeout and ResponseTimeout bound a whole request from its first byte, and its whole response from the moment
+	// that the head was read. 0 means no limit: they cut long uploads and streams.
+	ReadTimeout, ResponseTimeout time.Duration
 
 	MaxHead   int // bytes of a head; 64 KiB
 	MaxLine   int // bytes of a request line; 16 KiB
 	MaxFields int // field lines; 100
 
-	// Refused is told of each request that never reached the handler: the status that the client got (0: none, it had
-	// gone) and why. It may be nil and is called from the connection's goroutine.
-	Refused func(status int, reason string)
+	// Refused is told of each request that never reached the handler: the client's address, the status that it got (0:
+	// none, it had gone) and why. It may be nil and is called from the connection's goroutine.
+	Refused func(remote string, status int, reason string)
 	// Panicked is told of each panic of the handler that was caught. It may be nil.
 	Panicked func(any)
 
@@ -267,6 +270,8 @@ type conn struct {
 	phase atomic.Int32
 	since atomic.Int64 // when the handler was called, in Unix nanoseconds; 0 when none runs
 
+	began         time.Time // when the request did; set only where a limit needs it
+	writeUntil    time.Time // the whole response's deadline
 	writeDeadline time.Time
 	ownDeadline   bool // the handler set one
 	aborted       bool // the response is cut: it must not look complete
@@ -365,9 +370,16 @@ func (c *conn) endIdle() {
 func (c *conn) exchange() bool {
 	x := c.x
 	x.resp = response{c: c, header: x.resp.header, trailers: x.resp.trailers[:0]}
+	if c.srv.ReadTimeout > 0 {
+		c.began = time.Now()
+	}
 	if err := c.readHead(); err != nil {
 		c.refuse(err)
 		return false
+	}
+	if d := c.srv.ResponseTimeout; d > 0 {
+		c.writeUntil = time.Now().Add(d)
+		c.writeDeadline = time.Time{}
 	}
 	if err := c.prepare(); err != nil {
 		c.refuse(err)
@@ -457,6 +469,9 @@ func (c *conn) prepare() error {
 	}
 	// A body is not pooled: a transport's writer may hold it longer than the request lives.
 	b := &body{src: &c.src, timeout: c.srv.BodyTimeout, left: q.length}
+	if c.srv.ReadTimeout > 0 {
+		b.until = c.began.Add(c.srv.ReadTimeout)
+	}
 	x.body = b
 	r.Body, r.ContentLength = b, q.length
 	if q.chunked {
@@ -531,7 +546,7 @@ func (c *conn) drain() bool {
 		return false // broken, or never asked for: the client may or may not send it
 	}
 	b.err = nil
-	b.timeout = drainTime
+	b.timeout, b.until = drainTime, time.Time{}
 	bp := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(bp)
 	until := time.Now().Add(drainTime)
@@ -571,7 +586,7 @@ func (c *conn) refuse(err error) {
 
 func (c *conn) refused(status int, reason string) {
 	if c.srv.Refused != nil {
-		c.srv.Refused(status, reason)
+		c.srv.Refused(c.from, status, reason)
 	}
 }
 
@@ -592,11 +607,13 @@ func (c *conn) answer(status int) {
 }
 
 // writeSoon makes a write fail that makes no progress.
-func (c *conn) writeSoon() { c.writeBy(time.Now()) }
-
-func (c *conn) writeBy(now time.Time) {
-	d := c.srv.WriteTimeout
-	if d <= 0 || c.ownDeadline {
+func (c *conn) writeSoon() {
+	now := time.Now()
+	if c.ownDeadline {
+		return
+	}
+	d, _ := sooner(c.srv.WriteTimeout, c.writeUntil, now)
+	if d <= 0 {
 		return
 	}
 	if left := c.writeDeadline.Sub(now); left >= d && left <= d+d/8 {

@@ -182,7 +182,7 @@ func TestServerRefuses(t *testing.T) {
 	var called, counted atomic.Int64
 	addr := serve(t, &Server{
 		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }),
-		Refused: func(int, string) { counted.Add(1) },
+		Refused: func(string, int, string) { counted.Add(1) },
 	})
 	for _, tt := range refused {
 		t.Run(tt.name, func(t *testing.T) {

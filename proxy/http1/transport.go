@@ -27,6 +27,8 @@ type Transport struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// TLS is the configuration for https; nil means the zero one. ServerName is filled from the URL if it is empty.
 	TLS *tls.Config
+	// Secure says that Dial answers connections that TLS has been set up on: none is set up on top.
+	Secure bool
 	// Preface writes what precedes the first request on a new connection, before TLS; nil means nothing.
 	Preface func(ctx context.Context, nc net.Conn) error
 
@@ -34,7 +36,7 @@ type Transport struct {
 	HeaderTimeout time.Duration // from the request to the head of the response; 0 means none
 	BodyTimeout   time.Duration // without a byte of a response body; 0 means none
 	WriteTimeout  time.Duration // without progress of a write; 0 means 60 s
-	IdleTimeout   time.Duration // a pooled connection is closed after; 0 means 4.5 s, below the 5 s of Node.js
+	IdleTimeout   time.Duration // a pooled connection is closed after; 0 means 4.5 s, below the 5 s of Node.js; negative never
 	// ContinueTimeout is how long a body waits for 100 Continue when the request expects it; 0 means 1 s.
 	ContinueTimeout time.Duration
 	// PendingTimeout is how long a request waits for a connection at MaxConns; 0 means as long as its context.
@@ -259,7 +261,7 @@ func (t *Transport) dial(r *http.Request, p *pool) (*upConn, error) {
 			return nil, err
 		}
 	}
-	if r.URL.Scheme == "https" {
+	if r.URL.Scheme == "https" && !t.Secure {
 		if nc, err = t.handshake(ctx, nc, r.URL.Hostname()); err != nil {
 			return nil, err
 		}
