@@ -113,8 +113,12 @@ func AccessLogFields() []OptionHelp {
 	return list
 }
 
-// appendRequest leaves room for the words around a long target, so that there are always three.
+// appendRequest leaves room for the words around a long target, so that there are always three; or none, for what was
+// refused before it became a request.
 func appendRequest(b []byte, e *logEntry, esc escape) []byte {
+	if e.Method == "" {
+		return b
+	}
 	b = esc(b, e.Method, maxLogToken)
 	b = append(b, ' ')
 	b = esc(b, e.URI, maxLogValue-2*maxLogToken-2)

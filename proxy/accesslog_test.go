@@ -126,6 +126,9 @@ func TestLogFieldsOfUnusualRequests(t *testing.T) {
 		{"$response_time_ms $response_time_ns", func(e *logEntry) { e.Took = 61*time.Second + 7 }, "61.000 61.000000007"},
 		{"$response_time_ms", func(e *logEntry) { e.Took = -time.Second }, "0.000"},
 		{"$header.User-Agent", func(e *logEntry) { e.Header = nil }, ""},
+		{`"$request" $response_status $request_url`, func(e *logEntry) { // refused by the server
+			*e = logEntry{Start: e.Start, RemoteAddr: e.RemoteAddr, Status: 400, Scheme: "http"}
+		}, `"" 400 `},
 	}
 	for _, tt := range tests {
 		e := someEntry()
