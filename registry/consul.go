@@ -213,17 +213,37 @@ func (b *consul) limit(index uint64) time.Duration {
 	return b.config.Consul.Wait + b.config.Consul.Wait/16 + slack // Consul adds up to a 16th of jitter
 }
 
+// ask is one query of a watch.
+type ask struct {
+	// index to wait for a change of; 0 reads at once.
+	index uint64
+	// sure asks for a read that the leader has verified, whatever the configuration says.
+	sure bool
+}
+
+// errDoubt is what the judge of a watch says of an answer that takes away too much to be believed at once.
+var errDoubt = errors.New("the answer lacks most of what was there")
+
 // follow asks one query after the other and delivers what they bring. It minds Consul's rules for blocking queries: an
 // index that fell belongs to another history, so it is dropped with its answer, and all is read anew; after an error
 // too, because an index higher than Consul's own would wait for nothing. There is a pause between any two queries.
-func follow[T any](ctx context.Context, b *consul, kind string, query func(ctx context.Context, index uint64) (answer[T], error), deliver func(T)) {
+//
+// judge looks at each answer before it counts: errDoubt has it confirmed by a second read, any other error is a failed
+// query. Nil believes everything.
+func follow[T any](ctx context.Context, b *consul, kind string, query func(ctx context.Context, q ask) (answer[T], error), judge func(T) error, deliver func(T)) {
 	retry := backoff{base: b.config.Retry}
 	var index, last uint64 // to ask with; of the last answer
-	fell := false
+	again := false         // the last answer was not believed
 	for ctx.Err() == nil {
 		var a answer[T]
+		doubt := false
 		err := b.env.query(kind, func() (err error) {
-			a, err = query(ctx, index)
+			if a, err = query(ctx, ask{index, again}); err == nil && judge != nil {
+				err = judge(a.value)
+			}
+			if doubt = err == errDoubt; doubt {
+				err = nil
+			}
 			return err
 		})
 		if ctx.Err() != nil {
@@ -236,7 +256,7 @@ func follow[T any](ctx context.Context, b *consul, kind string, query func(ctx c
 				level = slog.LevelWarn
 			}
 			b.env.Log.Log(ctx, level, "consul query failed; the last good routes stay", "query", kind, "err", cause(err), "retry", d.Round(time.Millisecond))
-			index = 0
+			index, again = 0, false
 			pause(ctx, d)
 			continue
 		}
@@ -244,13 +264,17 @@ func follow[T any](ctx context.Context, b *consul, kind string, query func(ctx c
 		if b.watches.works(kind) {
 			b.env.Log.Info("consul answers again", "query", kind)
 		}
-		if a.index < last && !fell {
-			b.env.Log.Warn("consul's index fell; reading everything anew", "query", kind, "from", last, "to", a.index)
-			fell, last, index = true, a.index, 0
+		if fell := a.index < last; (fell || doubt) && !again {
+			why := errDoubt.Error()
+			if fell {
+				why = "its index fell"
+			}
+			b.env.Log.Warn("consul's answer is not believed before a second one", "query", kind, "why", why, "index", a.index, "last", last)
+			again, last, index = true, a.index, 0
 			pause(ctx, minPause)
 			continue
 		}
-		fell, last, index = false, a.index, a.index
+		again, last, index = false, a.index, a.index
 		deliver(a.value)
 		// A big answer is work for both sides: leave as much time as it took.
 		d := min(max(time.Since(a.at), minPause), maxPause)
@@ -271,9 +295,12 @@ func (b *consul) watchHealth(ctx context.Context, armed <-chan struct{}, to chan
 	}
 	c := &b.config.Consul
 	r := newHealthReader(list(c.TagPrefix), list(c.ServiceStatus), c.ChecksRequired == "all")
-	query := func(ctx context.Context, index uint64) (answer[health], error) { return b.queryHealth(ctx, index, r) }
-	follow(ctx, b, "health", query, func(h health) {
+	query := func(ctx context.Context, q ask) (answer[health], error) { return b.queryHealth(ctx, q, r) }
+	var last health
+	judge := func(h health) error { return h.credible(&last) }
+	follow(ctx, b, "health", query, judge, func(h health) {
 		b.env.Log.Debug("consul health", "checks", h.total, "kept", h.kept, "instances", len(h.instances))
+		last = h
 		select {
 		case to <- h:
 		case <-ctx.Done():
@@ -282,12 +309,12 @@ func (b *consul) watchHealth(ctx context.Context, armed <-chan struct{}, to chan
 }
 
 // queryHealth asks for all checks. The head of the answer has its deadline, the body one of its own.
-func (b *consul) queryHealth(ctx context.Context, index uint64, r *healthReader) (a answer[health], err error) {
-	limit := b.limit(index)
+func (b *consul) queryHealth(ctx context.Context, q ask, r *healthReader) (a answer[health], err error) {
+	limit := b.limit(q.index)
 	ctx, cancel := context.WithTimeout(ctx, limit+bodyTime)
 	defer cancel()
 	head := time.AfterFunc(limit, cancel)
-	resp, err := b.client.health(ctx, index, b.config.Consul.Wait)
+	resp, err := b.client.health(ctx, q, b.config.Consul.Wait)
 	if !head.Stop() {
 		if err == nil {
 			resp.Body.Close()
@@ -303,6 +330,7 @@ func (b *consul) queryHealth(ctx context.Context, index uint64, r *healthReader)
 		return a, err
 	}
 	a.value, err = r.read(resp.Body)
+	a.value.filtered = resp.Header.Get("X-Consul-Results-Filtered-By-ACLs") == "true"
 	return a, err
 }
 
@@ -311,11 +339,12 @@ func (b *consul) queryHealth(ctx context.Context, index uint64, r *healthReader)
 func (b *consul) watchServices(ctx context.Context, moves chan<- struct{}, armed func()) {
 	var known uint64
 	late := false // a look-up may have been before the first answer
-	query := func(ctx context.Context, index uint64) (answer[uint64], error) {
-		ctx, cancel := context.WithTimeout(ctx, b.limit(index))
+	query := func(ctx context.Context, q ask) (answer[uint64], error) {
+		ctx, cancel := context.WithTimeout(ctx, b.limit(q.index))
 		defer cancel()
 		var names struct{} // only the index counts
-		m, err := b.client.api.Raw().Query("/v1/catalog/services", &names, b.client.query(ctx, index, b.config.Consul.Wait))
+		var index uint64
+		m, err := b.client.api.Raw().Query("/v1/catalog/services", &names, b.client.query(ctx, q, b.config.Consul.Wait))
 		if err == nil {
 			index, err = metaIndex(m)
 		}
@@ -326,7 +355,7 @@ func (b *consul) watchServices(ctx context.Context, moves chan<- struct{}, armed
 		}
 		return answer[uint64]{index, index, time.Now()}, nil
 	}
-	follow(ctx, b, "services", query, func(index uint64) {
+	follow(ctx, b, "services", query, nil, func(index uint64) {
 		if known != index && (known != 0 || late) {
 			select {
 			case moves <- struct{}{}:
@@ -344,7 +373,7 @@ func (b *consul) lookup(ctx context.Context, service string) ([]entry, error) {
 	defer cancel()
 	var entries []entry
 	err := b.env.query("catalog", func() error {
-		m, err := b.client.api.Raw().Query("/v1/catalog/service/"+service, &entries, b.client.query(ctx, 0, 0))
+		m, err := b.client.api.Raw().Query("/v1/catalog/service/"+service, &entries, b.client.query(ctx, ask{}, 0))
 		if err == nil {
 			_, err = metaIndex(m)
 		}

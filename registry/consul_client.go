@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -87,12 +88,6 @@ func newClient(c ConsulConfig, network http.RoundTripper, e Env) (*client, error
 		if p.value != "" {
 			cl.params.Set(p.key, p.value)
 		}
-	}
-	if c.RequireConsistent {
-		cl.params.Set("consistent", "")
-	}
-	if c.AllowStale {
-		cl.params.Set("stale", "")
 	}
 	return cl, nil
 }
@@ -182,25 +177,32 @@ func tlsConfig(conf *api.Config) (*tls.Config, error) {
 	return api.SetupTLSConfig(&conf.TLSConfig)
 }
 
-// query returns the options of a call for Consul's client: a blocking one when index is not 0.
-func (c *client) query(ctx context.Context, index uint64, wait time.Duration) *api.QueryOptions {
+// query returns the options of a call for Consul's client.
+func (c *client) query(ctx context.Context, a ask, wait time.Duration) *api.QueryOptions {
 	q := c.opts
-	if index > 0 {
-		q.WaitIndex, q.WaitTime = index, wait
+	if a.index > 0 {
+		q.WaitIndex, q.WaitTime = a.index, wait
+	}
+	if a.sure {
+		q.RequireConsistent, q.AllowStale = true, false
 	}
 	return q.WithContext(ctx)
 }
 
 // health sends the one request that Consul's client cannot stream. The caller closes the body.
-func (c *client) health(ctx context.Context, index uint64, wait time.Duration) (*http.Response, error) {
+func (c *client) health(ctx context.Context, a ask, wait time.Duration) (*http.Response, error) {
 	u := c.base
 	u.Path += "/v1/health/state/any"
-	p := url.Values{}
-	for k, v := range c.params {
-		p[k] = v
+	q := c.query(ctx, a, wait)
+	p := maps.Clone(c.params)
+	if q.RequireConsistent {
+		p.Set("consistent", "")
 	}
-	if index > 0 {
-		p.Set("index", strconv.FormatUint(index, 10))
+	if q.AllowStale {
+		p.Set("stale", "")
+	}
+	if q.WaitIndex > 0 {
+		p.Set("index", strconv.FormatUint(q.WaitIndex, 10))
 		p.Set("wait", strconv.FormatInt(wait.Milliseconds(), 10)+"ms")
 	}
 	u.RawQuery = p.Encode()

@@ -62,7 +62,7 @@ func open(t *testing.T, flags ...string) *consul {
 func both(t *testing.T, b *consul) (streamed, ordinary error) {
 	t.Helper()
 	r := newHealthReader([]string{"urlprefix-"}, []string{"passing"}, false)
-	_, streamed = b.queryHealth(t.Context(), 0, r)
+	_, streamed = b.queryHealth(t.Context(), ask{}, r)
 	_, ordinary = b.lookup(t.Context(), "web")
 	return streamed, ordinary
 }

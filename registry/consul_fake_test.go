@@ -192,6 +192,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.most = max(f.most, f.busy)
 	}
 	f.mu.Unlock()
+	w.Header().Set("X-Consul-LastContact", "0") // without it the client reads no header after it
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -435,7 +436,7 @@ func watch(t *testing.T, f *fake, flags ...string) *watching {
 // updates returns how many Snapshots there were since the last call, after everything that goes on now has settled and
 // d of the bubble's time has passed.
 func (w *watching) updates(d time.Duration) int {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strconv"
@@ -39,6 +40,11 @@ type key struct{ node, id string }
 
 func (i *instance) key() key { return key{i.node, i.id} }
 
+// compare is the order of instances in health.
+func (i *instance) compare(o *instance) int {
+	return cmp.Or(strings.Compare(i.service, o.service), strings.Compare(i.node, o.node), strings.Compare(i.id, o.id))
+}
+
 // same says that two answers see an instance alike.
 func (i *instance) same(o *instance) bool {
 	return i.service == o.service && i.node == o.node && i.id == o.id && i.up == o.up && i.created == o.created &&
@@ -51,6 +57,57 @@ type health struct {
 	instances []instance
 	// total is the number of checks in the answer, kept how many of them mattered.
 	total, kept int
+	// filtered says that Consul held some back from our token.
+	filtered bool
+}
+
+// errFiltered is the fate of an answer from which a change of the ACLs took most instances away.
+var errFiltered = errors.New("consul began to hold results back from our token (X-Consul-Results-Filtered-By-ACLs)")
+
+// credible says whether an answer can be believed after the one before. An instance that is critical is: a check says
+// so. But if half of all instances are not there any more, and with them everything or at least two whole services, the
+// answer may be that of a server without data, or of a token that lost its rights. The first is asked again. The second
+// is no answer at all; a token that never saw everything is not suspect for that.
+func (h *health) credible(before *health) error {
+	gone, services := before.without(h)
+	switch all := len(before.instances); {
+	case gone == 0 || 2*gone < all || gone < all && services < 2:
+		return nil
+	case h.filtered && !before.filtered:
+		return errFiltered
+	}
+	return errDoubt
+}
+
+// without returns how many instances of h are not in other, and how many services have none left there.
+func (h *health) without(other *health) (gone, services int) {
+	rest := other.instances
+	left := 0 // instances of the service at hand that other has
+	for i := range h.instances {
+		in := &h.instances[i]
+		for len(rest) > 0 && rest[0].compare(in) < 0 {
+			if rest[0].service == in.service {
+				left++ // a new one
+			}
+			rest = rest[1:]
+		}
+		if len(rest) > 0 && rest[0].compare(in) == 0 {
+			left++
+		} else {
+			gone++
+		}
+		if i+1 == len(h.instances) || h.instances[i+1].service != in.service {
+			for len(rest) > 0 && rest[0].service == in.service {
+				left++
+				rest = rest[1:]
+			}
+			if left == 0 {
+				services++
+			}
+			left = 0
+		}
+	}
+	return gone, services
 }
 
 // tally collects what the checks of one instance say.
@@ -134,9 +191,7 @@ func (r *healthReader) read(body io.Reader) (health, error) {
 		t.up = t.good > 0 && (!r.all || t.good == t.checks) && !t.maintenance && !r.gone[t.node]
 		h.instances = append(h.instances, t.instance)
 	}
-	slices.SortFunc(h.instances, func(a, b instance) int {
-		return cmp.Or(strings.Compare(a.service, b.service), strings.Compare(a.node, b.node), strings.Compare(a.id, b.id))
-	})
+	slices.SortFunc(h.instances, func(a, b instance) int { return a.compare(&b) })
 	return h, nil
 }
 

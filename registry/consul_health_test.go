@@ -305,7 +305,7 @@ func TestHealthAgreesWithNaive(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		r[all] = newHealthReader([]string{"urlprefix-"}, status, all)
 	}
-	for range 500 {
+	for range 300 {
 		list := randomChecks(rng)
 		for all, r := range r {
 			want := naive(list, "urlprefix-", status, all)
@@ -321,6 +321,38 @@ func TestHealthAgreesWithNaive(t *testing.T) {
 			if err != nil || !slices.EqualFunc(h.instances, again.instances, func(a, b instance) bool { return a.same(&b) }) {
 				t.Fatalf("another order gives another answer: %v\n%+v\n%+v", err, h.instances, again.instances)
 			}
+		}
+	}
+}
+
+func TestWithout(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(5, 6))
+	random := func() (h health) {
+		for s := range 4 {
+			for n := range 3 {
+				if rng.IntN(3) > 0 {
+					h.instances = append(h.instances, instance{service: fmt.Sprint("s", s), node: fmt.Sprint("n", n), id: "i", up: rng.IntN(2) > 0})
+				}
+			}
+		}
+		return h
+	}
+	for range 2000 {
+		a, b := random(), random()
+		there, left := map[string]bool{}, map[string]bool{}
+		for _, i := range b.instances {
+			there[i.service+i.node], left[i.service] = true, true
+		}
+		gone, vanished := 0, map[string]bool{}
+		for _, i := range a.instances {
+			gone += btoi(!there[i.service+i.node])
+			if !left[i.service] {
+				vanished[i.service] = true
+			}
+		}
+		if g, s := a.without(&b); g != gone || s != len(vanished) {
+			t.Fatalf("without = %d, %d, want %d, %d of\n%+v\n%+v", g, s, gone, len(vanished), a.instances, b.instances)
 		}
 	}
 }

@@ -23,21 +23,39 @@ const maxValue = 512 << 10
 // pair is one key and its text.
 type pair struct{ key, text string }
 
+// texts are all keys of one subject. filtered says that Consul held some back from our token.
+type texts struct {
+	pairs    []pair
+	filtered bool
+}
+
+// credible says whether an answer can be believed after the one before: if every text is gone, not at once.
+func (t texts) credible(before *texts) error {
+	switch {
+	case len(t.pairs) > 0 || len(before.pairs) == 0:
+		return nil
+	case t.filtered && !before.filtered:
+		return errFiltered
+	}
+	return errDoubt
+}
+
 // pairs queries everything under key and keeps key itself and what is below it, in order.
-func (b *consul) pairs(ctx context.Context, key string, index uint64) (a answer[[]pair], err error) {
-	ctx, cancel := context.WithTimeout(ctx, b.limit(index))
+func (b *consul) pairs(ctx context.Context, key string, q ask) (a answer[texts], err error) {
+	ctx, cancel := context.WithTimeout(ctx, b.limit(q.index))
 	defer cancel()
-	kvs, m, err := b.client.api.KV().List(key, b.client.query(ctx, index, b.config.Consul.Wait))
+	kvs, m, err := b.client.api.KV().List(key, b.client.query(ctx, q, b.config.Consul.Wait))
 	if err != nil {
 		return a, err
 	}
 	a.at = time.Now()
 	for _, kv := range kvs {
 		if isUnder(kv.Key, key) {
-			a.value = append(a.value, pair{kv.Key, strings.TrimSpace(string(kv.Value))})
+			a.value.pairs = append(a.value.pairs, pair{kv.Key, strings.TrimSpace(string(kv.Value))})
 		}
 	}
-	slices.SortFunc(a.value, func(p, q pair) int { return strings.Compare(p.key, q.key) })
+	a.value.filtered = m.ResultsFilteredByACLs
+	slices.SortFunc(a.value.pairs, func(p, q pair) int { return strings.Compare(p.key, q.key) })
 	a.index, err = metaIndex(m)
 	return a, err
 }
@@ -49,17 +67,18 @@ func isUnder(key, dir string) bool {
 
 // watchOverrides follows the overrides.
 func (b *consul) watchOverrides(ctx context.Context, to *collector) {
-	var last []pair
+	var last texts
 	first := true
-	query := func(ctx context.Context, index uint64) (answer[[]pair], error) { return b.pairs(ctx, b.kvPath, index) }
-	follow(ctx, b, "overrides", query, func(pairs []pair) {
-		if !first && slices.Equal(pairs, last) {
+	query := func(ctx context.Context, q ask) (answer[texts], error) { return b.pairs(ctx, b.kvPath, q) }
+	judge := func(t texts) error { return t.credible(&last) }
+	follow(ctx, b, "overrides", query, judge, func(now texts) {
+		same := !first && slices.Equal(now.pairs, last.pairs)
+		if first, last = false, now; same {
 			return
 		}
-		first, last = false, pairs
 		var commands []route.Command
 		var problems []route.Problem
-		for _, p := range pairs {
+		for _, p := range now.pairs {
 			// Problems point into the text that the editor shows, so it is parsed by itself.
 			c, ps := route.Parse(p.text, p.key)
 			commands, problems = append(commands, c...), append(problems, ps...)
@@ -71,10 +90,13 @@ func (b *consul) watchOverrides(ctx context.Context, to *collector) {
 // watchNoRoute follows the no-route page.
 func (b *consul) watchNoRoute(ctx context.Context, to *collector) {
 	var page string
-	query := func(ctx context.Context, index uint64) (answer[[]pair], error) { return b.pairs(ctx, b.page, index) }
-	follow(ctx, b, "noroute", query, func(pairs []pair) {
+	var last texts
+	query := func(ctx context.Context, q ask) (answer[texts], error) { return b.pairs(ctx, b.page, q) }
+	judge := func(t texts) error { return t.credible(&last) }
+	follow(ctx, b, "noroute", query, judge, func(now texts) {
+		last = now
 		var problems []route.Problem
-		switch {
+		switch pairs := now.pairs; {
 		case len(pairs) == 0 || pairs[0].key != b.page: // keys below it are nobody's page
 			page = ""
 		case len(pairs[0].text) > maxNoRoute:
@@ -126,7 +148,7 @@ func (b *consul) Paths(ctx context.Context) ([]string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
-	keys, _, err := b.client.api.KV().Keys(b.kvPath, "", b.client.query(ctx, 0, 0))
+	keys, _, err := b.client.api.KV().Keys(b.kvPath, "", b.client.query(ctx, ask{}, 0))
 	if err != nil {
 		return nil, fmt.Errorf("consul: list overrides: %w", err)
 	}
@@ -148,7 +170,7 @@ func (b *consul) Get(ctx context.Context, path string) (Manual, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
-	kv, m, err := b.client.api.KV().Get(key, b.client.query(ctx, 0, 0))
+	kv, m, err := b.client.api.KV().Get(key, b.client.query(ctx, ask{}, 0))
 	switch {
 	case err != nil:
 		return Manual{}, fmt.Errorf("consul: read overrides: %w", err)

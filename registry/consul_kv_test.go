@@ -82,6 +82,37 @@ func TestFailingKVKeepsOverrides(t *testing.T) {
 	})
 }
 
+// A token that lost its rights sees no overrides: that does not mean there are none.
+func TestFilteredOverridesStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := twoServices()
+		f.put("fabio/config", "route del db")
+		w := watch(t, f)
+		w.updates(settled)
+		f.faults(func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasPrefix(r.URL.Path, "/v1/kv/") {
+				return false
+			}
+			w.Header().Set("X-Consul-Results-Filtered-By-ACLs", "true")
+			w.Header().Set("X-Consul-Index", "99")
+			w.WriteHeader(404)
+			return true
+		})
+		f.change(func(i uint64) { f.kvAt = i })
+		w.updates(time.Minute)
+		w.want(dbRoute, webB, webA, "override: route del db")
+		if err := w.b.Trouble(); err == nil || !strings.Contains(err.Error(), "Filtered-By-ACLs") {
+			t.Errorf("Trouble() = %v", err)
+		}
+		// Really deleted: gone within a second.
+		f.faults(nil)
+		w.updates(2 * maxBackoff)
+		f.change(func(i uint64) { f.kvAt = i; clear(f.kv) })
+		w.updates(settled)
+		w.want(dbRoute, webB, webA)
+	})
+}
+
 func TestOverridesTurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := twoServices()

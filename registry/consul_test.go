@@ -492,6 +492,111 @@ func TestIndexRules(t *testing.T) {
 	})
 }
 
+// An answer that takes away nearly everything is asked for once more.
+func TestMassLossIsConfirmed(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		times    int32 // how often the bad answer comes
+		header   string
+		restrict bool // the token never saw everything
+		want     string
+		trouble  bool
+	}{
+		{"once", 1, "", false, "kept", false},
+		{"twice", 2, "", false, "gone", false},
+		{"filtered by ACLs", 1000, "true", false, "kept", true},
+		{"filtered as ever", 1000, "true", true, "gone", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := twoServices()
+				var bad atomic.Int32
+				f.faults(func(w http.ResponseWriter, r *http.Request) bool {
+					if !strings.HasPrefix(r.URL.Path, "/v1/health/") {
+						return false
+					}
+					if c.restrict {
+						w.Header().Set("X-Consul-Results-Filtered-By-ACLs", "true")
+					}
+					if bad.Add(-1) < 0 {
+						return false
+					}
+					if c.header != "" {
+						w.Header().Set("X-Consul-Results-Filtered-By-ACLs", c.header)
+					}
+					w.Header().Set("X-Consul-Index", "500")
+					fmt.Fprint(w, `[{"Node":"n1","CheckID":"serfHealth","Status":"passing"}]`)
+					return true
+				})
+				w := watch(t, f)
+				w.updates(settled)
+				bad.Store(c.times)
+				f.status("n1", "other-1", "critical") // wakes the parked query; the next one gets the bad answer
+				w.updates(5 * time.Second)
+				if c.want == "kept" {
+					w.want(dbRoute, webB, webA)
+				} else {
+					w.want()
+				}
+				if err := w.b.Trouble(); (err != nil) != c.trouble {
+					t.Errorf("Trouble() = %v", err)
+				}
+				bad.Store(0)
+				f.restore(600, func() {})
+				f.register("n3", "web-1", "10.0.0.5", 8005, "urlprefix-/web")
+				w.updates(3 * maxBackoff)
+				w.want(dbRoute, `route add web /web http://10.0.0.5:8005/`, webB, webA)
+			})
+		})
+	}
+}
+
+// The second read is one that the leader has verified, even where stale reads are allowed.
+func TestSecondReadIsConsistent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := twoServices()
+		w := watch(t, f, "registry.consul.requireConsistent=false", "registry.consul.allowStale=true")
+		w.updates(settled)
+		var asked []string
+		f.faults(func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasPrefix(r.URL.Path, "/v1/health/") {
+				q := r.URL.Query()
+				asked = append(asked, fmt.Sprint(q.Has("index"), q.Has("stale"), q.Has("consistent")))
+			}
+			return false
+		})
+		f.change(func(i uint64) { f.checksAt, f.checks = i, nil })
+		w.updates(settled)
+		w.want()
+		if got, want := strings.Join(asked, ", "), "false false true, true true false"; got != want {
+			t.Errorf("asked (index, stale, consistent) %s, want %s", got, want)
+		}
+	})
+}
+
+// What is small, or said by a check, is believed at once.
+func TestOrdinaryLossIsImmediate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := twoServices()
+		f.register("n3", "api-1", "10.0.0.8", 80, "urlprefix-/api")
+		w := watch(t, f)
+		w.updates(settled)
+		f.deregister("n1", "db-1")
+		w.updates(minPause / 2)
+		w.want(`route add api /api http://10.0.0.8:80/`, webB, webA)
+		w.updates(settled)
+		// Everything fails at once: the checks say so.
+		f.change(func(i uint64) {
+			f.checksAt = i
+			for n := range f.checks {
+				f.checks[n].Status = "critical"
+			}
+		})
+		w.updates(minPause / 2)
+		w.want(`# down: route add api /api http://10.0.0.8:80/`, downB, downA)
+	})
+}
+
 func TestFaultsOfTheHealthWatch(t *testing.T) {
 	for name, fault := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"500": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) },
