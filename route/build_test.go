@@ -62,6 +62,23 @@ func TestBuildUpdatesOrigins(t *testing.T) {
 	}
 }
 
+func TestBuildSeesDown(t *testing.T) {
+	t.Parallel()
+	b := mustBuilder(t, Config{Strategy: "rr"})
+	add := Command{Verb: Add, Service: "s", Src: "/", Dst: "http://a/"}
+	down := add
+	down.Down = true
+	for _, c := range []Command{add, down, add} {
+		want := "http://a/"
+		if c.Down {
+			want = "503"
+		}
+		if got := targetsText(b.Build(Snapshot{Overrides: []Command{c}}).Table.Lookup("", "/", false)); got != want {
+			t.Errorf("Lookup with Down %v = %s, want %s", c.Down, got, want)
+		}
+	}
+}
+
 func TestBuildBindsOnce(t *testing.T) {
 	t.Parallel()
 	var log []string
@@ -421,9 +438,14 @@ func TestBuildManyTargets(t *testing.T) {
 	if _, n := out.Table.Len(); n != 200 || binds != 200 {
 		t.Errorf("%d targets, %d binds, want 200, 200", n, binds)
 	}
+	again := generate(100, "route add s /a http://a:%d/")
+	out = b.Build(snapshotOf(t, text+"route del s /a http://a:7/\n"+again+again))
+	if _, n := out.Table.Len(); n != 199 {
+		t.Errorf("%d targets after one was deleted and added again, want 199", n)
+	}
 	out = b.Build(snapshotOf(t, text+`route del s tags "x"`+"\n"+generate(50, "route del s /a http://a:%d/")))
-	if _, n := out.Table.Len(); n != 50 || binds != 200 || len(out.Removed) != 150 {
-		t.Errorf("%d targets, %d binds, %d removed, want 50, 200, 150", n, binds, len(out.Removed))
+	if _, n := out.Table.Len(); n != 50 || binds != 200 || len(out.Removed) != 149 {
+		t.Errorf("%d targets, %d binds, %d removed, want 50, 200, 149", n, binds, len(out.Removed))
 	}
 }
 

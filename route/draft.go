@@ -159,7 +159,7 @@ func (d *draft) find(e *entry) *entry {
 		list = d.alike[e.key()]
 	}
 	for _, f := range list {
-		if f.refused == nil && (f.url == nil) == (e.url == nil) && e.refused == nil && f.fixed == e.fixed &&
+		if (f.url == nil) == (e.url == nil) && e.refused == nil && f.fixed == e.fixed &&
 			f.dst == e.dst && f.command.Service == e.command.Service && slices.Equal(f.command.Tags, e.command.Tags) {
 			return f
 		}
@@ -340,15 +340,15 @@ func (w *workshop) route(d *draft, before *Route, out *Build) *Route {
 	r.Targets = w.targets(d, r, newIdentities(before), out)
 	picks := w.strategy(r)
 	r.Strategy = picks.name
-	if before != nil && before.Strategy == r.Strategy && slices.Equal(before.Targets, r.Targets) {
+	if before != nil && slices.Equal(before.Targets, r.Targets) {
 		return before
 	}
 	r.live = withShare(r.Targets)
 	switch {
 	case len(r.live) > 0:
 		r.picker = picks.make(r.live, before)
-	case before != nil && before.Strategy == r.Strategy:
-		r.picker = before.picker // for the one that comes after r
+	case before != nil:
+		r.picker = before.picker // not used, but the one to come goes on where it was
 	}
 	return r
 }

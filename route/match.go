@@ -163,7 +163,7 @@ type paths struct {
 type pathNode struct {
 	size   int // of the literal
 	routes []*Route
-	up     *pathNode // the node with the longest literal that starts this one's
+	up     *pathNode // the node with the longest literal that starts this one's; in tree only
 }
 
 // newPaths makes the index of routes, which are ordered by bySpecific; it has none for up to few routes.
@@ -191,7 +191,6 @@ func newPaths(routes []*Route, few int) paths {
 		}
 	}
 	linkUp(x.tree)
-	linkUp(x.lowered)
 	return x
 }
 
@@ -210,6 +209,7 @@ func plant(tree *radix.Tree, r *Route) *radix.Tree {
 	return tree
 }
 
+// linkUp sets up of each node.
 func linkUp(tree *radix.Tree) {
 	if tree == nil {
 		return
@@ -285,8 +285,8 @@ func (x *paths) lookupLowered(path string) *Route {
 	return search(longestPrefix(x.tree, path), longestPrefix(x.lowered, low), path)
 }
 
-// search goes from n and m, the longest literals of both trees, to the shorter ones until a route matches path. All
-// routes of m and above it match.
+// search goes from n, the longest literal in tree, to the shorter ones until a route matches path. m is the longest
+// literal in lowered, where all routes match: a shorter one is never needed.
 func search(n, m *pathNode, path string) *Route {
 	for n != nil {
 		if m != nil && m.size > n.size {

@@ -125,11 +125,12 @@ func TestRandomIsExact(t *testing.T) {
 // TestRoundRobinKeepsItsPlace changes the targets and looks who comes next.
 func TestRoundRobinKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	b := mustBuilder(t, Config{Strategy: "rr"})
+	b := mustBuilder(t, Config{})
 	table := func(targets string) *Route {
 		var commands []Command
 		for _, x := range targets {
-			commands = append(commands, Command{Verb: Add, Service: "s", Src: "/", Dst: fmt.Sprintf("http://%c/", x)})
+			commands = append(commands, Command{Verb: Add, Service: "s", Src: "/", Dst: fmt.Sprintf("http://%c/", x),
+				Opts: Options{{"strategy", "rr"}}})
 		}
 		if targets == "" {
 			commands = append(commands, Command{Verb: Add, Service: "s", Src: "/", Down: true})
