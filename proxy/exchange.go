@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/netip"
@@ -138,7 +139,7 @@ func (x *exchange) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// FlushError sends what is buffered to the client.
+// FlushError sends what is buffered to the client; nothing happens where the server cannot.
 func (x *exchange) FlushError() error {
 	switch f := x.w.(type) {
 	case interface{ FlushError() error }:
@@ -147,7 +148,10 @@ func (x *exchange) FlushError() error {
 		f.Flush()
 		return nil
 	}
-	return http.NewResponseController(x.w).Flush()
+	if err := http.NewResponseController(x.w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
 }
 
 // Unwrap leads http.ResponseController to the server's ResponseWriter.

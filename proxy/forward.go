@@ -271,7 +271,7 @@ func (x *exchange) writeTrailers(resp *http.Response, announced int) {
 		if announced != len(resp.Trailer) {
 			name = http.TrailerPrefix + name
 		}
-		h[name] = values
+		h[name] = slices.Clone(values) // they go out after the upstream's connection is in other hands
 	}
 }
 
