@@ -4,7 +4,7 @@ CONSUL   = go -C integration/consul run .
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fuzz bench cover consul clean
+.PHONY: help build demo test lint fuzz bench bench-consul cover consul clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -15,8 +15,9 @@ build: ## build the binary ./varco
 demo: ## run the demo: two upstreams, a proxy, the page
 	go run . --dev
 
+# One package at a time (-p 1): the integration tests measure time on the same cores.
 test: consul ## run all tests with the race detector
-	go test -race -timeout 20m ./...
+	go test -race -p 1 -timeout 20m ./...
 
 lint: ## gofmt, go vet, staticcheck
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }
@@ -31,6 +32,9 @@ fuzz: ## run every fuzz target for FUZZTIME
 
 bench: ## run the benchmarks of all packages
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /integration)
+
+bench-consul: consul ## hold varco to its figures on a catalog of 39,000 checks
+	VARCO_TEST_BIG=1 go test -count=1 -v -timeout 20m -run TestBigCatalog ./integration
 
 cover: ## show how much of each package its own tests cover
 	go test -cover $$(go list ./... | grep -v /integration)
