@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,6 +53,7 @@ type server struct {
 	tables    tableLog
 
 	first   chan struct{} // closed once the first complete table is in use
+	opened  atomic.Bool   // the proxy's listeners are open
 	failed  chan error    // what ends the process
 	stopped context.Context
 	stop    context.CancelFunc // ends the watch
@@ -164,6 +167,7 @@ func (s *server) open() error {
 	if err := s.proxy.Listen(); err != nil {
 		return err
 	}
+	s.opened.Store(true)
 	for _, a := range s.proxy.Addrs() {
 		s.log.Info("listening", "network", a.Network(), "addr", a.String())
 	}
@@ -233,9 +237,12 @@ func (s *server) updated() time.Time {
 
 // ready answers why there is no traffic yet, or nil.
 func (s *server) ready() error {
+	if s.opened.Load() {
+		return nil
+	}
 	select {
 	case <-s.first:
-		return nil
+		return errors.New("opening the listeners")
 	default:
 		return fmt.Errorf("waiting for the first complete set of routes from %s", s.c.registry.Backend)
 	}

@@ -433,9 +433,17 @@ func TestPageKnowsTheTable(t *testing.T) {
 		t.Errorf("updated before the first table = %v, want zero", s.updated())
 	}
 	s.running.Go(s.watch)
-	until(t, "the first table is there", func() bool { return s.ready() == nil })
-	if s.updated().IsZero() {
-		t.Error("updated is zero with a table")
+	until(t, "the first table is there", func() bool { return !s.updated().IsZero() })
+	<-s.first
+	if err := s.ready(); err == nil {
+		t.Error("ready before the listeners are open")
+	}
+	if err := s.open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.drain)
+	if err := s.ready(); err != nil {
+		t.Errorf("ready with table and listeners = %v", err)
 	}
 	if err := s.trouble(); err != nil {
 		t.Errorf("trouble of a static backend = %v", err)
