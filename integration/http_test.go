@@ -500,6 +500,9 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: user@a.example\r\n\r\n",                                                                      // not a host
 		"GET  / HTTP/1.1\r\nHost: a.example\r\n\r\n",                                                                          // two spaces
 		"GET / HTTP/1.1\r\nHost : a.example\r\n\r\n",                                                                          // space before the colon
+		"GET / HTTP/1.1\r\nHost: a.example\r\nX: a\r\n b\r\n\r\n",                                                             // a folded line
+		"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG",             // a length beside chunks
+		"GET / HTTP/1.1\nHost: a.example\n\n",                                                                                 // bare line feeds
 		"GET / HTTP/1.1\r\nHost: a.example\r\nX: a\x00b\r\n\r\n",                                                              // NUL
 		"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",                            // two lengths
 		"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: +3\r\n\r\nabc",                                                 // not a number
