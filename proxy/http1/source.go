@@ -48,46 +48,6 @@ func (s *source) init(nc net.Conn) {
 	}
 }
 
-// recv is the body of RawConn.Read: false means wait until the socket is readable and come again.
-func (s *source) recv(fd uintptr) bool {
-	dst := s.dst
-	var own *[]byte
-	if dst == nil {
-		own = buffers.Get().(*[]byte)
-		dst = *own
-	}
-	var n int
-	var err error
-	for {
-		n, err = syscall.Read(int(fd), dst)
-		if err != syscall.EINTR {
-			break
-		}
-	}
-	if err == syscall.EAGAIN {
-		if own != nil {
-			buffers.Put(own)
-		}
-		return false
-	}
-	switch {
-	case err != nil:
-		s.n, s.err = 0, os.NewSyscallError("read", err)
-	case n == 0:
-		s.n, s.err = 0, io.EOF
-	default:
-		s.n, s.err = n, nil
-	}
-	if own != nil {
-		if n > 0 {
-			s.buf = own
-		} else {
-			buffers.Put(own)
-		}
-	}
-	return true
-}
-
 // receive reads once into dst, or into a fresh buffer of its own (s.buf) when dst is nil.
 func (s *source) receive(dst []byte) (int, error) {
 	if s.raw != nil {
