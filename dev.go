@@ -82,6 +82,7 @@ func (d *demo) settings() map[string]string {
 		"proxy.addr":     demoProxy,
 		"ui.addr":        demoAdmin,
 		"log.level":      "WARN", // what to try should stay on the screen
+		"insecure":       "true", // it is on loopback
 	}
 }
 
