@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -45,36 +44,21 @@ type client struct {
 
 // newClient makes a client. network is nil but in tests, where it stands in for the network.
 func newClient(c ConsulConfig, network http.RoundTripper, e Env) (*client, error) {
-	conf := api.DefaultConfig() // reads CONSUL_HTTP_* and CONSUL_*
-	if c.Addr != "" && c.Addr != defaultAddr {
-		conf.Address = c.Addr
-	}
-	if c.Namespace != "" {
-		conf.Namespace = c.Namespace
-	}
-	if c.Partition != "" {
-		conf.Partition = c.Partition
-	}
-	setTLS(&conf.TLSConfig, c.TLS)
+	conf := clientConfig(c)
 	token, err := newToken(c, conf, e.Log)
 	if err != nil {
 		return nil, err
 	}
 	conf.Token, conf.TokenFile = token.current(), "" // the guard replaces it: the file may change
-	t := conf.Transport
-	t.MaxIdleConnsPerHost = 64
-	// A connection that died without a word is found by probes, not only by the deadline of the call.
-	d := &net.Dialer{Timeout: slack, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
-	t.DialContext = d.DialContext
 	cl := &client{auth: conf.HttpAuth, params: url.Values{}, opts: api.QueryOptions{AllowStale: c.AllowStale, RequireConsistent: c.RequireConsistent}}
-	if err := cl.setAddr(conf, d); err != nil {
+	if err := cl.setAddr(conf); err != nil {
 		return nil, err
 	}
-	if t.TLSClientConfig, err = tlsConfig(conf); err != nil {
+	if conf.Transport.TLSClientConfig, err = tlsConfig(conf); err != nil {
 		return nil, fmt.Errorf("registry.consul.tls: %w", err)
 	}
 	if network == nil {
-		network = t
+		network = conf.Transport
 	}
 	cl.http = &http.Client{
 		Transport:     &guard{next: network, token: token, limit: maxBody},
@@ -84,17 +68,51 @@ func newClient(c ConsulConfig, network http.RoundTripper, e Env) (*client, error
 	if cl.api, err = api.NewClient(conf); err != nil {
 		return nil, fmt.Errorf("registry.consul: %w", err)
 	}
-	for _, p := range []struct{ key, value string }{{"ns", conf.Namespace}, {"partition", conf.Partition}} {
-		if p.value != "" {
-			cl.params.Set(p.key, p.value)
-		}
+	if conf.Namespace != "" {
+		cl.params.Set("ns", conf.Namespace)
+	}
+	if conf.Partition != "" {
+		cl.params.Set("partition", conf.Partition)
 	}
 	return cl, nil
 }
 
+// clientConfig lays the flags that were set over what the environment says (CONSUL_HTTP_ADDR and its like).
+func clientConfig(c ConsulConfig) *api.Config {
+	conf := api.DefaultConfig()
+	if c.Addr != defaultAddr && c.Addr != "" {
+		conf.Address = c.Addr
+	}
+	for _, f := range []struct {
+		to   *string
+		from string
+	}{
+		{&conf.Namespace, c.Namespace},
+		{&conf.Partition, c.Partition},
+		{&conf.TLSConfig.KeyFile, c.TLS.KeyFile},
+		{&conf.TLSConfig.CertFile, c.TLS.CertFile},
+		{&conf.TLSConfig.CAFile, c.TLS.CAFile},
+		{&conf.TLSConfig.CAPath, c.TLS.CAPath},
+	} {
+		if f.from != "" {
+			*f.to = f.from
+		}
+	}
+	conf.TLSConfig.InsecureSkipVerify = conf.TLSConfig.InsecureSkipVerify || c.TLS.InsecureSkipVerify
+	conf.Transport.MaxIdleConnsPerHost = 64
+	conf.Transport.DialContext = dialer().DialContext
+	return conf
+}
+
+// dialer finds a connection that died without a word by probing it, not only by the deadline of a call.
+func dialer() *net.Dialer {
+	probes := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+	return &net.Dialer{Timeout: slack, KeepAliveConfig: probes}
+}
+
 // setAddr reads the agent's address: host:port, http://host:port/prefix, https://… or unix:///path. It does itself
 // what api.NewClient would do, because that makes a client of its own for unix sockets, without the guard.
-func (c *client) setAddr(conf *api.Config, d *net.Dialer) error {
+func (c *client) setAddr(conf *api.Config) error {
 	bad := func(reason string) error {
 		return fmt.Errorf("registry.consul.addr: %q: %s: want host:port, http://host:port, https://host:port or unix:///path", redactURL(conf.Address), reason)
 	}
@@ -112,7 +130,7 @@ func (c *client) setAddr(conf *api.Config, d *net.Dialer) error {
 		}
 		conf.Scheme, conf.Address = "http", "localhost"
 		conf.Transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, "unix", rest)
+			return dialer().DialContext(ctx, "unix", rest)
 		}
 		conf.Transport.DisableCompression = true
 		c.base = url.URL{Scheme: "http", Host: "localhost"}
@@ -153,19 +171,6 @@ func redactURL(s string) string {
 		return scheme + "://***" + s[at:]
 	}
 	return s
-}
-
-// setTLS lays the flags over what the environment said.
-func setTLS(t *api.TLSConfig, c ConsulTLSConfig) {
-	for _, f := range []struct {
-		to   *string
-		from string
-	}{{&t.KeyFile, c.KeyFile}, {&t.CertFile, c.CertFile}, {&t.CAFile, c.CAFile}, {&t.CAPath, c.CAPath}} {
-		if f.from != "" {
-			*f.to = f.from
-		}
-	}
-	t.InsecureSkipVerify = t.InsecureSkipVerify || c.InsecureSkipVerify
 }
 
 // tlsConfig makes Consul's TLS settings; they count only for https, as in fabio.
@@ -240,115 +245,4 @@ func metaIndex(m *api.QueryMeta) (uint64, error) {
 		return 0, errors.New("answer without a valid X-Consul-Index")
 	}
 	return m.LastIndex, nil
-}
-
-// guard stands between Consul's client and the network: it sends the token of the day, bounds each body, and turns
-// every status that is not an answer into a *statusError. 404 goes through: it means "no such key".
-type guard struct {
-	next  http.RoundTripper
-	token *token
-	limit int64 // of a body
-}
-
-func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
-	if t := g.token.current(); t != "" {
-		r = r.Clone(r.Context())
-		r.Header.Set("X-Consul-Token", t)
-	}
-	resp, err := g.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	resp.Body = capBody(resp.Body, g.limit)
-	if resp.StatusCode < 300 || resp.StatusCode == http.StatusNotFound {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusForbidden {
-		g.token.doubt()
-	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-	return nil, &statusError{resp.StatusCode, retryAfter(resp.Header), strings.TrimSpace(string(text))}
-}
-
-// statusError is an answer that is not an answer. Text is the beginning of its body, hostile like all of it.
-type statusError struct {
-	Code  int
-	After time.Duration // what Retry-After asks for
-	Text  string
-}
-
-func (e *statusError) Error() string {
-	switch {
-	case e.Code/100 == 3:
-		return fmt.Sprintf("answered %d; redirects are not followed", e.Code)
-	case e.Text == "":
-		return fmt.Sprintf("answered %d", e.Code)
-	}
-	return fmt.Sprintf("answered %d: %q", e.Code, e.Text)
-}
-
-// retryAfter reads Retry-After, seconds or a date.
-func retryAfter(h http.Header) time.Duration {
-	s := h.Get("Retry-After")
-	if n, err := strconv.ParseUint(s, 10, 32); err == nil {
-		return min(time.Duration(n)*time.Second, maxRetryAfter)
-	}
-	if t, err := http.ParseTime(s); err == nil {
-		return min(max(time.Until(t), 0), maxRetryAfter)
-	}
-	return 0
-}
-
-// askedPause returns the pause that err asks for, 0 when it asks for none.
-func askedPause(err error) time.Duration {
-	if s, ok := errors.AsType[*statusError](err); ok {
-		return s.After
-	}
-	return 0
-}
-
-// cause shortens an error to what an operator needs and what stays the same from try to try: no URL, no local port.
-func cause(err error) string {
-	if s, ok := errors.AsType[*statusError](err); ok {
-		return s.Error()
-	}
-	if s, ok := errors.AsType[api.StatusError](err); ok {
-		return (&statusError{Code: s.Code, Text: s.Body[:min(len(s.Body), 200)]}).Error()
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
-	}
-	if o, ok := errors.AsType[*net.OpError](err); ok {
-		if o.Op == "dial" {
-			return o.Error()
-		}
-		return o.Err.Error()
-	}
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err.Error()
-	}
-	return err.Error()
-}
-
-// cappedBody fails a body that is too long, instead of ending it.
-type cappedBody struct {
-	io.ReadCloser
-	limit, left int64
-}
-
-func capBody(b io.ReadCloser, limit int64) *cappedBody { return &cappedBody{b, limit, limit} }
-
-func (b *cappedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		// One byte more tells a body of exactly the limit from a longer one.
-		var one [1]byte
-		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
-			return 0, err
-		}
-		return 0, fmt.Errorf("answer longer than %d KiB", b.limit>>10)
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
 }
