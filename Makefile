@@ -2,9 +2,12 @@
 
 CONSUL   = go -C integration/consul run .
 FUZZTIME ?= 10s
+CASE     ?=
+SECONDS  ?= 5
+ROUNDS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fuzz bench bench-consul cover consul clean
+.PHONY: help build demo test lint fuzz bench bench-go bench-consul cover consul clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -30,7 +33,12 @@ fuzz: ## run every fuzz target for FUZZTIME
 		go test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	done
 
-bench: ## run the benchmarks of all packages
+bench: build ## measure varco beside nginx, HAProxy and Caddy (CASE=small,slow SECONDS=5 ROUNDS=3)
+	integration/bench/install.sh
+	@mkdir -p build
+	go run ./integration/bench -varco ./varco -case "$(CASE)" -seconds $(SECONDS) -rounds $(ROUNDS) -json build/bench.jsonl
+
+bench-go: ## run the Go benchmarks of all packages
 	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v /integration)
 
 bench-consul: consul ## hold varco to its figures on a catalog of 39,000 checks
