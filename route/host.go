@@ -113,7 +113,7 @@ func isIPv6(name string) bool {
 // would upset the order in which suffixes are found; no real name has one.
 func isSuffixPattern(name string) bool {
 	suffix, ok := strings.CutPrefix(name, "*.")
-	if !ok || suffix == "" || strings.ContainsAny(suffix, globMeta) || strings.Count(suffix, ":") > 1 {
+	if !ok || suffix == "" || strings.ContainsAny(suffix, globMeta) {
 		return false
 	}
 	for i := range len(suffix) {

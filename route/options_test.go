@@ -17,6 +17,7 @@ func TestParseOptions(t *testing.T) {
 		{"strip=/foo proto=https flag", Options{{"flag", ""}, {"proto", "https"}, {"strip", "/foo"}}, "flag proto=https strip=/foo"},
 		{"a=1 b=2 a=3", Options{{"a", "3"}, {"b", "2"}}, "a=3 b=2"},
 		{"a=b=c a.b=", Options{{"a", "b=c"}, {"a.b", ""}}, "a=b=c a.b"},
+		{"a=1 b=1 a=2 b=2 a=3 b=3 a=4 b=4 a=5 b=5 a=6 b=6 a=7 b=7 a=8 b=8 a=9 b=9", Options{{"a", "9"}, {"b", "9"}}, "a=9 b=9"},
 		{"=x", Options{{"", "x"}}, "=x"},
 		{"=", Options{{"", ""}}, "="},
 		{`a=x\x20y b=\" c=C:\dir`, Options{{"a", "x y"}, {"b", `"`}, {"c", `C:\dir`}}, `a=x\x20y b=\" c=C:\\dir`},

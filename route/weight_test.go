@@ -133,14 +133,9 @@ func TestShares(t *testing.T) {
 			route add svc / http://bar:333/ weight 0.7500`, `
 			route add svc / http://bar:222/ weight 0.2500
 			route add svc / http://bar:333/ weight 0.7500`},
-		{"fixed is 1 up to rounding", `
-			route add svc / http://bar:111/
-			route add svc / http://bar:222/ weight 0.7
-			route add svc / http://bar:333/ weight 0.1
-			route add svc / http://bar:444/ weight 0.2`, `
-			route add svc / http://bar:222/ weight 0.7000
-			route add svc / http://bar:333/ weight 0.1000
-			route add svc / http://bar:444/ weight 0.2000`},
+		{"fixed is 1 up to rounding",
+			"route add svc / http://standby/\n" + generate(10, `route add svc / http://bar:%d/ weight 0.1`),
+			generate(10, `route add svc / http://bar:%d/ weight 0.1000`)},
 		{"fixed more than 1", `
 			route add svc / http://bar:111/
 			route add svc / http://bar:222/ weight 1
