@@ -1,8 +1,10 @@
 package route
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // lower returns s in lower case. Bytes that are not UTF-8 stay as they are. It allocates only if something changes.
@@ -55,4 +57,43 @@ func appendLower(b []byte, s string, limit int) []byte {
 		i += n
 	}
 	return b
+}
+
+// isFolded reports whether foldHost(name) is name, or at least whether it is when true.
+func isFolded(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'A' <= c && c <= 'Z', c >= utf8.RuneSelf:
+			return false
+		case c == '.' && i > 0 && (i == len(name)-1 || name[i+1] == ':'):
+			return false
+		}
+	}
+	return true
+}
+
+// foldHost returns name in lower case and without the dot at the end of a full name, before a port too. It writes to
+// buf if something changes; then what it returns lives as long as buf does not change.
+func foldHost(buf []byte, name string) string {
+	b := buf
+	if dot := endDot(name); dot >= 0 {
+		b = appendLower(appendLower(b, name[:dot], maxHost+1), name[dot+1:], maxHost+1)
+	} else if !isLower(name) {
+		b = appendLower(b, name, maxHost+1)
+	} else {
+		return name
+	}
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// endDot returns the index of the dot at the end of the name, -1 if there is none.
+func endDot(name string) int {
+	end := len(name)
+	if colon := strings.LastIndexByte(name, ':'); colon > 0 {
+		end = colon
+	}
+	if end > 1 && name[end-1] == '.' {
+		return end - 1
+	}
+	return -1
 }
