@@ -123,4 +123,7 @@ func TestRegisterAlias(t *testing.T) {
 	v.signal(syscall.SIGTERM)
 	registered(t, alias, 0)
 	registered(t, name, 0)
+	if code := v.exit(t, 10*time.Second); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
 }
