@@ -147,8 +147,8 @@ func cleanPath(decoded string) string {
 }
 
 // ambiguousPath reports whether servers could disagree about the segments of a path whose encoding is valid: one
-// segment contains "\\", or a dot segment with parameters or beside an encoded slash, or a ".." takes away something
-// else when the slashes are decoded first.
+// segment contains "\\", or a dot segment with parameters or beside an encoded slash, or nothing but parameters (which
+// leave an empty segment where they are cut off), or a ".." takes away something else when the slashes are decoded first.
 func ambiguousPath(raw, clean string) bool {
 	dots := false
 	for segment := range strings.SplitSeq(raw, "/") {
@@ -160,7 +160,7 @@ func ambiguousPath(raw, clean string) bool {
 		encodedSlash := strings.IndexByte(s, '/') >= 0
 		for piece := range strings.SplitSeq(s, "/") {
 			name, _, params := strings.Cut(piece, ";")
-			if (name == "." || name == "..") && (params || encodedSlash) {
+			if dot := name == "." || name == ".."; dot && (params || encodedSlash) || name == "" && params {
 				return true
 			}
 		}
