@@ -58,7 +58,7 @@ func settings(t *testing.T) flags {
 	t.Helper()
 	s := shared.need(t)
 	name := s.name()
-	return flags{
+	f := flags{
 		"proxy.addr":                       loopback(freePort()),
 		"proxy.strategy":                   "rr",
 		"ui.addr":                          loopback(freePort()),
@@ -71,6 +71,10 @@ func settings(t *testing.T) flags {
 		"proxy.shutdownwait":               "2s",
 		"registry.consul.register.addr":    loopback(freePort()),
 	}
+	if engine := os.Getenv("VARCO_TEST_ENGINE"); engine != "" {
+		f["proxy.engine"] = engine // to see that both behave the same
+	}
+	return f
 }
 
 // start runs varco with settings(t), overlaid with other flags, and waits until it serves.
