@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
@@ -48,42 +49,6 @@ func (p *Proxy) openStd(id identity) transport {
 	}
 	return t
 }
-
-// dialTLS connects and shakes hands under the identity's name.
-func dialTLS(ctx context.Context, d *dialer, id identity, timeout time.Duration) (net.Conn, error) {
-	raw, err := d.dial(ctx, id.addr)
-	if err != nil {
-		return nil, err
-	}
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTLSTimeout)
-		defer cancel()
-	}
-	conn := tls.Client(raw, &tls.Config{ServerName: id.sni, InsecureSkipVerify: id.skipVerify, MinVersion: tls.VersionTLS12})
-	if err := conn.HandshakeContext(ctx); err != nil {
-		raw.Close()
-		if cause := context.Cause(ctx); errors.Is(cause, errTLSTimeout) {
-			err = cause
-		}
-		return nil, &tlsError{err}
-	}
-	return conn, nil
-}
-
-var errTLSTimeout error = timeoutError("TLS handshake timeout")
-
-type timeoutError string
-
-func (e timeoutError) Error() string { return string(e) }
-func (timeoutError) Timeout() bool   { return true }
-func (timeoutError) Temporary() bool { return true }
-
-// tlsError is a failed handshake.
-type tlsError struct{ err error }
-
-func (e *tlsError) Error() string { return "TLS handshake: " + e.err.Error() }
-func (e *tlsError) Unwrap() error { return e.err }
 
 // RoundTrip implements http.RoundTripper.
 func (t *stdTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -182,3 +147,36 @@ func (a *stdAttempt) Unwrap() error  { return a.err }
 func (a *stdAttempt) Sent() bool     { return a.sent }
 func (a *stdAttempt) Answered() bool { return a.answered }
 func (a *stdAttempt) Reused() bool   { return a.reused }
+
+// onConn notes which connection the attempt runs over; it is httptrace's GotConn.
+func (o *outgoing) onConn(info httptrace.GotConnInfo) {
+	c, ok := info.Conn.(*stdConn)
+	if !ok {
+		return
+	}
+	c.disarm()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.conn, o.reused, o.wrote, o.read = c, info.Reused, c.wrote.Load(), c.read.Load()
+}
+
+func (o *outgoing) gotConn() *stdConn {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.conn
+}
+
+// failure says how far the attempt came that failed with err.
+func (o *outgoing) failure(err error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conn == nil {
+		return &stdAttempt{err: err}
+	}
+	return &stdAttempt{
+		err:      err,
+		sent:     o.conn.wrote.Load() > o.wrote,
+		answered: o.conn.read.Load() > o.read,
+		reused:   o.reused,
+	}
+}

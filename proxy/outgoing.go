@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -113,39 +112,6 @@ func (o *outgoing) set(name, value string) {
 	o.header[name] = o.values[o.used-1 : o.used : o.used]
 }
 
-// onConn is httptrace's GotConn.
-func (o *outgoing) onConn(info httptrace.GotConnInfo) {
-	c, ok := info.Conn.(*stdConn)
-	if !ok {
-		return
-	}
-	c.disarm()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.conn, o.reused, o.wrote, o.read = c, info.Reused, c.wrote.Load(), c.read.Load()
-}
-
-func (o *outgoing) gotConn() *stdConn {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.conn
-}
-
-// failure says how far the attempt came that failed with err.
-func (o *outgoing) failure(err error) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.conn == nil {
-		return &stdAttempt{err: err}
-	}
-	return &stdAttempt{
-		err:      err,
-		sent:     o.conn.wrote.Load() > o.wrote,
-		answered: o.conn.read.Load() > o.read,
-		reused:   o.reused,
-	}
-}
-
 // maxInterim is how many 1xx answers may come before the final one.
 const maxInterim = 8
 
@@ -179,5 +145,3 @@ func (o *outgoing) end() {
 	defer o.mu.Unlock()
 	o.x = nil
 }
-
-var _ net.Conn = (*stdConn)(nil)

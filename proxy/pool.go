@@ -45,7 +45,7 @@ type synchronous interface{ Synchronous() bool }
 // pools are the connections of all upstreams. Targets share them by identity; with the last one its idle connections
 // are closed.
 type pools struct {
-	// open makes the transport of an identity. It is where another engine goes.
+	// open makes the transport of an identity.
 	open func(identity) transport
 
 	mu   sync.Mutex // guards m and the refs of its values

@@ -12,12 +12,12 @@
 //	listener -> serveConn: look up, pick, allow/deny, dial, relay (tcp.go)
 //
 // What an exchange needs is one pooled object (exchange.go), which is also the ResponseWriter of its handlers. The
-// server and the transport are engines: anything with the shape of http.Server and http.RoundTripper (listen_http.go,
-// pool.go). No policy is in them, and no policy depends on which they are.
+// server and the transport are an engine's (engine.go): http1's, or net/http's. No policy is in them, and no policy
+// depends on which they are.
 //
 // Safe by default: what two servers could read in two ways is refused (path.go, host.go); what a client says about
 // itself is believed only from trusted peers (headers.go); an option that cannot be read refuses its target; the
-// registry cannot point varco at itself or at a metadata service (dial.go); a request is repeated only when that
+// registry cannot point varco at itself or at a metadata service (guard.go); a request is repeated only when that
 // cannot do harm (retry.go); a broken answer never looks complete; every limit is finite and counted.
 //
 // The package does not know where routes come from, holds no certificates, compresses nothing, and does not follow

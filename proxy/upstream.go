@@ -118,7 +118,7 @@ func (u *upstream) readDestination(dst *url.URL) error {
 		return errors.New("destination: it names no host")
 	}
 	u.addr = net.JoinHostPort(dst.Hostname(), port)
-	if err := u.guard.checkTarget(u.addr); err != nil {
+	if err := u.guard.checkDestination(u.addr); err != nil {
 		return err
 	}
 	if u.scheme == "tcp" {
