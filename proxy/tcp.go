@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"time"
@@ -108,8 +107,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 }
 
 func dialErrorKind(err error) metrics.ErrorKind {
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	if timedOut(err) {
 		return metrics.ErrTimeout
 	}
 	return metrics.ErrDial
