@@ -15,7 +15,7 @@ const (
 )
 
 // Listener accepts connections under a Limit. Accept fails only once the listener is closed: any other error, such as
-// having no descriptor left or a client that was gone before it was accepted, is told to OnError and tried again.
+// having no descriptor left or a client that was gone before it was accepted, is told to Hooks.Failed and tried again.
 //
 // While the limit is reached, one connection more is accepted and kept waiting; the others queue in the kernel.
 type Listener struct {
