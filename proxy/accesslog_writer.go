@@ -11,9 +11,9 @@ import (
 )
 
 // The writing end of the access log. Requests append whole lines to a buffer and go on. One goroutine takes the buffer
-// away when its first line is a tenth of a second old, or it is large, writes it, and takes the next. When the file fails (disk full,
-// reader gone) it keeps what it has and tries again until it succeeds, so nothing is lost and no line is torn while
-// the buffer has room. What has no room is dropped, line by line, and counted.
+// away when its first line is a tenth of a second old, or it is large, writes it, and takes the next. When the file
+// fails (disk full, reader gone) it keeps what it has and tries again until it succeeds, so nothing is lost and no line
+// is torn while the buffer has room. What has no room is dropped, line by line, and counted.
 
 const (
 	logRoom   = 1 << 20                // bytes that may wait, those being written included
