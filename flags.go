@@ -61,7 +61,7 @@ func (e *settingError) Error() string {
 	if e.key == "" {
 		return e.source + ": " + e.reason
 	}
-	return e.source + ": " + e.key + ": " + e.reason
+	return e.source + ": " + shorten(e.key) + ": " + e.reason
 }
 
 const commandLine = "command line"
@@ -106,17 +106,18 @@ func (c *config) parseArgs(args []string) (command string, errs []error) {
 	lastSwitch := ""
 	for len(args) > 0 {
 		arg := args[0]
+		shown := shorten(arg)
 		args = args[1:]
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 		f := c.flags.Lookup(name)
 		switch {
 		case len(arg) < 2 || arg[0] != '-' || name == "":
 			if lastSwitch != "" {
-				fail("", "stray argument %q after --%s: a switch takes its value after \"=\": --%[2]s=%[1]s", arg, lastSwitch)
+				fail("", "stray argument %q after --%s: a switch takes its value after \"=\": --%[2]s=%[1]s", shown, lastSwitch)
 			} else if command == helpCommand {
 				c.process.helpWords = append(c.process.helpWords, arg)
 			} else {
-				fail("", "stray argument %q: flags start with --", arg)
+				fail("", "stray argument %q: flags start with --", shown)
 			}
 			lastSwitch = ""
 			continue
@@ -301,9 +302,9 @@ func badValue(f *pflag.Flag, value string, err error) string {
 	}
 	switch f.Value.Type() {
 	case "bool", "int", "int64", "uint", "uint64", "float64", "duration":
-		return fmt.Sprintf("%q: want %s", value, wantLong(f))
+		return fmt.Sprintf("%q: want %s", shorten(value), wantLong(f))
 	}
-	return fmt.Sprintf("%q: %v", value, err)
+	return fmt.Sprintf("%q: %v", shorten(value), err)
 }
 
 func wantLong(f *pflag.Flag) string {

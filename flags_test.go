@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/spf13/pflag"
 )
@@ -192,6 +194,38 @@ func TestPropertiesErrors(t *testing.T) {
 	}
 	if len(errs) != len(want) {
 		t.Errorf("%d errors, want %d: %q", len(errs), len(want), errs)
+	}
+}
+
+// Junk in a file is told in one line of bounded length, without a byte that a terminal would obey.
+func TestPropertiesJunk(t *testing.T) {
+	junk := strings.Repeat("x", 1<<20)
+	_, errs := loadConfig(t, "\x1b[2Jkey = 1\n"+junk+" = 1\nproxy.dialtimeout = \x1b[2J\x07"+junk+"\n", nil)
+	if len(errs) != 3 {
+		t.Fatalf("%d errors, want 3", len(errs))
+	}
+	var out bytes.Buffer
+	printErrors(&out, errs)
+	if strings.ContainsFunc(out.String(), func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) || strings.Count(out.String(), "\n") != 3 {
+		t.Errorf("printed %q, want 3 lines without control characters", out.String())
+	}
+	if out.Len() > 3000 {
+		t.Errorf("printed %d bytes, want them cut", out.Len())
+	}
+	for _, want := range []string{`\x1b[2Jkey: no such setting`, `no such setting`, `want a duration`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("printed %q, want %q in it", out.String(), want)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{`a "b" \ c: ü`, `a "b" \ c: ü`}, {"a\x00b\nc", `a\x00b\nc`}, {"…\u202e", "…\\u202e"}, {"\xff", `\xff`},
+	} {
+		if got := plain(tt.in); got != tt.want {
+			t.Errorf("plain(%q) = %q, want %q", tt.in, got, tt.want)
+		}
 	}
 }
 

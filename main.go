@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -116,6 +117,25 @@ func (c *config) asked(name string) bool {
 
 func printErrors(w io.Writer, errs []error) {
 	for _, err := range errs {
-		fmt.Fprintf(w, "varco: %v\n", err)
+		fmt.Fprintf(w, "varco: %s\n", plain(err.Error()))
 	}
+}
+
+// plain is a message as one line without control characters: what it quotes may come from anywhere.
+func plain(message string) string {
+	const most = 2000
+	if len(message) > most {
+		message = strings.ToValidUTF8(message[:most], "") + "…"
+	}
+	quoted := strconv.QuoteToGraphic(message)
+	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
+}
+
+// shorten cuts what would fill the screen or the log: a whole table may be the value of a setting.
+func shorten(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:most], ""), len(s))
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -333,8 +332,12 @@ func (s *server) drain() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.c.proxy.HTTP.ShutdownWait)
 	defer cancel()
-	if err := s.proxy.Shutdown(ctx); err != nil {
-		s.log.Warn("some requests or connections were cut", "after", s.c.proxy.HTTP.ShutdownWait, "err", err)
+	for _, err := range flatten(s.proxy.Shutdown(ctx)) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			s.log.Warn("some requests or connections were cut", "after", s.c.proxy.HTTP.ShutdownWait)
+		} else {
+			s.log.Warn("not everything closed well", "err", err)
+		}
 	}
 	s.stop()
 	s.running.Wait()
@@ -359,15 +362,6 @@ func (s *server) logStart() {
 	for _, w := range s.c.warnings() {
 		s.log.Warn("setting", "warning", w)
 	}
-}
-
-// shorten cuts what would fill the log: a whole table may be the value of a setting.
-func shorten(s string) string {
-	const most = 200
-	if len(s) <= most {
-		return s
-	}
-	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:most], ""), len(s))
 }
 
 func (s *server) warnRoot() {

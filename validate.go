@@ -17,10 +17,10 @@ import (
 // where one is known. errs are those of reading the settings.
 func validate(c *config, errs []error, w io.Writer) int {
 	for _, err := range errs {
-		fmt.Fprintln(w, err)
+		fmt.Fprintln(w, plain(err.Error()))
 	}
 	for _, warning := range c.warnings() {
-		fmt.Fprintln(w, "warning:", warning)
+		fmt.Fprintln(w, "warning:", plain(warning))
 	}
 	if len(errs) > 0 && len(c.routeTexts()) == 0 {
 		return exitFailed
@@ -29,7 +29,7 @@ func validate(c *config, errs []error, w io.Writer) int {
 	for _, file := range c.routeTexts() {
 		text, err := file.text()
 		if err != nil {
-			fmt.Fprintln(w, err)
+			fmt.Fprintln(w, plain(err.Error()))
 			findings++
 			continue
 		}
@@ -40,7 +40,7 @@ func validate(c *config, errs []error, w io.Writer) int {
 			return cmp.Or(cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Origin.Column, b.Origin.Column))
 		})
 		for _, p := range problems {
-			fmt.Fprintln(w, p.Error())
+			fmt.Fprintln(w, plain(p.Error()))
 		}
 	}
 	if findings > 0 {
