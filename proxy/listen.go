@@ -214,8 +214,20 @@ func (p *Proxy) openSocket(addr string, files int) (*wire.Listener, error) {
 
 func (p *Proxy) connLimited() {
 	p.metrics.ConnLimited.Inc()
+	p.shedIdle()
 	if p.listeners.warned.due() {
 		p.log.Warn("connection limit reached, new connections wait", "connections", p.listeners.limit.Conns())
+	}
+}
+
+// shedIdle ends client connections that only wait for a request, so that a new one need not.
+func (p *Proxy) shedIdle() {
+	p.listeners.mu.Lock()
+	defer p.listeners.mu.Unlock()
+	for _, l := range p.listeners.open {
+		if l, ok := l.(interface{ shedIdle() }); ok {
+			l.shedIdle()
+		}
 	}
 }
 

@@ -58,6 +58,13 @@ func (p *Proxy) newHTTPServer(l ListenConfig) httpServer {
 // Addr implements listener.
 func (l *httpListener) Addr() net.Addr { return l.socket.Addr() }
 
+// shedIdle ends connections that wait for a request, where the engine can.
+func (l *httpListener) shedIdle() {
+	if s, ok := l.server.(interface{ ShedIdle() int }); ok {
+		s.ShedIdle()
+	}
+}
+
 // Serve implements listener.
 func (l *httpListener) Serve() error {
 	err := l.server.Serve(l.socket)

@@ -128,10 +128,12 @@ func TestConnectionLimitPausesAccept(t *testing.T) {
 		readResponse(t, c, 200)
 	}
 	waitFor(t, "the third to wait", func() bool { return p.metrics.ConnLimited.Value() == 1 })
-	if n := p.metrics.Connections.Value(); n != 2 {
-		t.Errorf("%d connections, want 2", n)
+	if n := p.metrics.Connections.Value(); n > 2 {
+		t.Errorf("%d connections, want 2 at most", n)
 	}
-	conns[0].Close()
+	if *testEngine == "std" { // it cannot end one of the two, which wait for their next request
+		conns[0].Close()
+	}
 	readResponse(t, conns[2], 200)
 }
 

@@ -28,5 +28,11 @@ func checkPathOption(value string) error {
 			return errors.New("want a path without white space, control characters, \\, ? and #")
 		}
 	}
+	if _, err := parsePath(value); err != nil {
+		return err
+	}
+	if hasDots(value) {
+		return errors.New("want a path without . and .. segments")
+	}
 	return nil
 }

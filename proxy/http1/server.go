@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,12 +45,15 @@ type Server struct {
 
 	clock
 	draining atomic.Bool
+	shedNext atomic.Bool // the next connection that would wait for a request ends
 	once     sync.Once
 	mu       sync.Mutex // guards the fields below
 	listener map[net.Listener]struct{}
 	conns    map[*conn]struct{}
 	closed   bool
 	sweeping bool
+	quitting bool          // quit is closed
+	quit     chan struct{} // ends the sweeper
 	empty    chan struct{} // closed when the last connection has gone while draining
 }
 
@@ -87,6 +92,7 @@ func (s *Server) defaults() {
 		}
 	}
 	s.conns = map[*conn]struct{}{}
+	s.quit = make(chan struct{})
 	s.listener = map[net.Listener]struct{}{}
 }
 
@@ -166,9 +172,21 @@ func (s *Server) untrack(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	if len(s.conns) == 0 && s.empty != nil {
+	if len(s.conns) > 0 {
+		return
+	}
+	if s.empty != nil {
 		close(s.empty)
 		s.empty = nil
+	}
+	s.endSweep()
+}
+
+// endSweep ends the sweeper of a server that is down. Callers hold mu.
+func (s *Server) endSweep() {
+	if s.draining.Load() && len(s.conns) == 0 && !s.quitting {
+		s.quitting = true
+		close(s.quit)
 	}
 }
 
@@ -181,7 +199,13 @@ func (s *Server) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	var look []*conn
-	for now := range tick.C {
+	for {
+		var now time.Time
+		select {
+		case now = <-tick.C:
+		case <-s.quit:
+			return
+		}
 		s.mu.Lock()
 		if len(s.conns) == 0 {
 			s.sweeping = false
@@ -201,6 +225,33 @@ func (s *Server) sweep() {
 	}
 }
 
+// ShedIdle ends the connections that have waited longest for a request, a hundredth of those that wait and one at the
+// least, and answers how many. It makes room for new ones where connections are limited. If none waits now, the next that
+// would ends instead.
+func (s *Server) ShedIdle() int {
+	s.once.Do(s.defaults)
+	s.mu.Lock()
+	var idle []*conn
+	for c := range s.conns {
+		if c.phase.Load() == phaseIdle {
+			idle = append(idle, c)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(idle, func(a, b *conn) int { return cmp.Compare(a.idleSince.Load(), b.idleSince.Load()) })
+	shed := 0
+	for _, c := range idle {
+		if c.endIdle() {
+			shed++
+		}
+		if shed > len(idle)/100 {
+			break
+		}
+	}
+	s.shedNext.Store(shed == 0)
+	return shed
+}
+
 // Shutdown stops accepting, ends idle connections, waits for requests in flight until ctx ends and answers its error
 // if some were still there then; it does not cut those, Close does. Hijacked connections are not waited for.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -210,6 +261,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for l := range s.listener {
 		l.Close()
 	}
+	s.endSweep()
 	var done chan struct{}
 	if len(s.conns) > 0 {
 		if s.empty == nil {
@@ -245,6 +297,7 @@ func (s *Server) Close() error {
 	for c := range s.conns {
 		c.outer.Close()
 	}
+	s.endSweep()
 	return nil
 }
 
@@ -269,6 +322,8 @@ type conn struct {
 	from  string // RemoteAddr
 	phase atomic.Int32
 	since atomic.Int64 // when the handler was called, in Unix nanoseconds; 0 when none runs
+	// idleSince is when the connection began to wait for a request, in Unix nanoseconds.
+	idleSince atomic.Int64
 
 	began         time.Time // when the request did; set only where a limit needs it
 	writeUntil    time.Time // the whole response's deadline
@@ -327,7 +382,7 @@ func (c *conn) serve() {
 		if !keep || !c.phase.CompareAndSwap(phaseActive, phaseIdle) {
 			return
 		}
-		if c.srv.draining.Load() {
+		if c.srv.draining.Load() || c.srv.shedNext.Load() && c.srv.shedNext.Swap(false) {
 			return
 		}
 	}
@@ -348,7 +403,9 @@ func (c *conn) handshake(t *tls.Conn) bool {
 // await waits for the first byte of a request; false means that the connection is to end.
 func (c *conn) await() bool {
 	if c.src.buffered() == 0 {
-		c.src.within(c.srv.IdleTimeout, time.Now())
+		now := time.Now()
+		c.idleSince.Store(now.UnixNano())
+		c.src.within(c.srv.IdleTimeout, now)
 		if c.phase.Load() == phaseEnding {
 			return false
 		}
@@ -359,11 +416,13 @@ func (c *conn) await() bool {
 	return c.phase.CompareAndSwap(phaseIdle, phaseActive)
 }
 
-// endIdle ends the connection if it is idle.
-func (c *conn) endIdle() {
-	if c.phase.CompareAndSwap(phaseIdle, phaseEnding) {
-		c.nc.SetReadDeadline(time.Unix(1, 0))
+// endIdle ends the connection if it is idle, and reports whether it was.
+func (c *conn) endIdle() bool {
+	if !c.phase.CompareAndSwap(phaseIdle, phaseEnding) {
+		return false
 	}
+	c.nc.SetReadDeadline(time.Unix(1, 0))
+	return true
 }
 
 // exchange reads one request, has it handled, and reports whether another may follow.

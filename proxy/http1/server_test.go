@@ -452,6 +452,28 @@ func TestServerTimeouts(t *testing.T) {
 	}
 }
 
+func TestServerShedIdle(t *testing.T) {
+	s := &Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	addr := serve(t, s)
+	var conns []*net.TCPConn
+	for range 3 {
+		nc := dial(t, addr)
+		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		if _, err := http.ReadResponse(bufio.NewReader(nc), nil); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, nc)
+	}
+	s.ShedIdle()
+	if _, err := conns[0].Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection that waited longest: %v, want its end", err)
+	}
+	io.WriteString(conns[2], "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	if _, err := http.ReadResponse(bufio.NewReader(conns[2]), nil); err != nil {
+		t.Errorf("a connection that was not shed: %v", err)
+	}
+}
+
 func TestServerShutdown(t *testing.T) {
 	began, finish := make(chan struct{}), make(chan struct{})
 	s := &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
