@@ -131,9 +131,10 @@ func plain(message string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
 }
 
-// shorten cuts what would fill the screen or the log: a whole table may be the value of a setting.
-func shorten(s string) string {
-	const most = 200
+// shorten cuts what would fill the screen: a whole table may be the value of a setting.
+func shorten(s string) string { return shortenTo(s, 200) }
+
+func shortenTo(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

@@ -123,6 +123,33 @@ func TestTableLogDelta(t *testing.T) {
 	}
 }
 
+// Nobody who writes an override or a tag fills the disk with one line.
+func TestTableLogLongTexts(t *testing.T) {
+	builder, err := route.NewBuilder(route.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("a", 500_000)
+	commands, problems := route.Parse("route add a /a http://h:1/ tags \""+long+"\"\nroute add b /b http://h:1/ opts \""+long+"\n", "test")
+	if len(commands) != 1 || len(problems) != 1 {
+		t.Fatalf("%d commands and %d problems, want one of each", len(commands), len(problems))
+	}
+	empty := builder.Build(route.Snapshot{}).Table
+	build := builder.Build(route.Snapshot{Overrides: commands, Problems: problems})
+	added, _ := route.Diff(empty, build.Table)
+	var out bytes.Buffer
+	l := tableLog{log: slog.New(slog.NewTextHandler(&out, nil)), format: "delta"}
+	l.changed(proxy.UpdateResult{Table: build.Table, Problems: build.Problems, Added: added})
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 2*mostText {
+			t.Errorf("a line of %d bytes is logged: %.60s…", len(line), line)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 3 {
+		t.Errorf("%d lines, want 3", n)
+	}
+}
+
 func TestTableLogAllAndDetail(t *testing.T) {
 	if log := logUpdates(t, "all"); strings.Count(log, `line="route add m /m`) < 150 {
 		t.Error("format all does not log every route")

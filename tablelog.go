@@ -12,6 +12,10 @@ import (
 // change would otherwise be as long as the table. The formats all and detail are not bounded: who asks for all gets it.
 const mostLines = 100
 
+// mostText bounds each line and each refused text in the log: an override is as long as its author likes, up to the
+// 512 KiB of a key in Consul.
+const mostText = 2048
+
 // tableLog writes changes of the table to the log. Not safe for concurrent use.
 type tableLog struct {
 	log    *slog.Logger
@@ -44,6 +48,9 @@ func (l *tableLog) lines(msg string, lines []string, left int) int {
 			l.log.Info(msg+", more not shown", "count", len(lines)-i)
 			return 0
 		}
+		if left > 0 {
+			line = shortenTo(line, mostText)
+		}
 		l.log.Info(msg, "line", line)
 		left--
 	}
@@ -60,7 +67,7 @@ func (l *tableLog) problems(now []route.Problem) {
 			continue
 		}
 		left--
-		attrs := []any{"where", p.Origin.String(), "text", p.Text, "reason", p.Reason}
+		attrs := []any{"where", p.Origin.String(), "text", shortenTo(p.Text, mostText), "reason", shortenTo(p.Reason, mostText)}
 		if p.Hint != "" {
 			attrs = append(attrs, "hint", p.Hint)
 		}
