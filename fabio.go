@@ -2,11 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"varco/registry"
 )
 
 // fabioNames are the settings of fabio 1.7.3, each of which varco knows. They alone are also read from the environment
@@ -69,7 +70,7 @@ func (p *processConfig) fabioFlags(fs *pflag.FlagSet) {
 	fs.String("bgp.anycastaddresses", "", bgp)
 	fs.Int("bgp.listenport", 179, bgp)
 	fs.String("bgp.listenaddresses", "0.0.0.0", bgp)
-	fs.Var(new(hidden), "bgp.peers", bgp)
+	fs.Var(new(registry.Secret), "bgp.peers", bgp)
 	fs.Bool("bgp.enablegrpc", false, bgp)
 	fs.String("bgp.grpclistenaddress", "127.0.0.1:50051", bgp)
 	fs.String("bgp.gobgpdcfgfile", "", bgp)
@@ -101,23 +102,3 @@ func (f *fabioConfig) validate() error {
 
 // secretType is the pflag type of a value that must not be shown.
 const secretType = "secret"
-
-// hidden is a setting whose value may contain a password.
-type hidden string
-
-// Set implements pflag.Value.
-func (h *hidden) Set(s string) error { *h = hidden(s); return nil }
-
-// Type implements pflag.Value.
-func (h *hidden) Type() string { return secretType }
-
-// String answers *** for any value but "".
-func (h *hidden) String() string {
-	if h == nil || *h == "" {
-		return ""
-	}
-	return "***"
-}
-
-// Format keeps the value out of every verb of fmt.
-func (h hidden) Format(s fmt.State, _ rune) { fmt.Fprint(s, h.String()) }

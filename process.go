@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -38,22 +36,6 @@ type processConfig struct {
 
 // routesFormats are the values of log.routes.format.
 var routesFormats = []string{"delta", "detail", "all"}
-
-// logLevels are fabio's names of the levels, lowest first, and what they are to slog.
-var logLevels = []struct {
-	name  string
-	level slog.Level
-}{
-	{"TRACE", slog.LevelDebug - 4},
-	{"DEBUG", slog.LevelDebug},
-	{"INFO", slog.LevelInfo},
-	{"WARN", slog.LevelWarn},
-	{"ERROR", slog.LevelError},
-	{"FATAL", levelFatal},
-}
-
-// levelFatal is the level of the last line before the process ends.
-const levelFatal = slog.LevelError + 4
 
 func (p *processConfig) generalFlags(fs *pflag.FlagSet) {
 	fs.String("cfg", "", "properties file or http(s) URL with settings")
@@ -102,39 +84,6 @@ func (p *processConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("profile.mode: %q: want %s", p.profileMode, strings.Join(profileNames(), ", ")))
 	}
 	return errors.Join(errs...)
-}
-
-func levelOf(name string) (slog.Level, bool) {
-	for _, l := range logLevels {
-		if strings.EqualFold(l.name, name) {
-			return l.level, true
-		}
-	}
-	return 0, false
-}
-
-// newLogger makes the log: lines of key=value on w, with fabio's names of the levels.
-func newLogger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
-		Level: level,
-		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-			if len(groups) == 0 && a.Key == slog.LevelKey {
-				if l, ok := a.Value.Any().(slog.Level); ok {
-					a.Value = slog.StringValue(levelName(l))
-				}
-			}
-			return a
-		},
-	}))
-}
-
-func levelName(level slog.Level) string {
-	for _, l := range slices.Backward(logLevels) {
-		if level >= l.level {
-			return l.name
-		}
-	}
-	return logLevels[0].name
 }
 
 // format is the way changes of the table are logged: the new name wins over fabio's old one.
