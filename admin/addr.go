@@ -109,6 +109,10 @@ func expand(s string) (string, error) {
 			return "", fmt.Errorf("template: %w", err)
 		}
 		s = strings.TrimSpace(s)
+		// An interface without an address gives "". Behind it stands ":9998", which would open the page to everybody.
+		if strings.HasPrefix(s, ":") {
+			return "", fmt.Errorf("the template gives no address, only %q", s)
+		}
 	}
 	if strings.Contains(s, ",") {
 		return "", errors.New("want exactly one listener")

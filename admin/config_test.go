@@ -93,6 +93,7 @@ func TestParseAddr(t *testing.T) {
 		{in: ":9998;rt=10", err: `rt: "10": want a duration`},
 		{in: ":9998;nonsense=1", err: `nonsense: "1": unknown; known are addr`},
 		{in: "{{ nonsense }}:1", err: "template"},
+		{in: `{{ GetInterfaceIP "nosuch" }}:9998`, err: `the template gives no address, only ":9998"`},
 	} {
 		got, err := parseAddr(tt.in)
 		if tt.err != "" {
