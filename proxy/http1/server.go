@@ -138,6 +138,7 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) ServeConn(nc net.Conn) {
 	s.once.Do(s.defaults)
 	c := &conn{srv: s, nc: nc, outer: nc}
+	c.idleSince.Store(time.Now().UnixNano())
 	c.tcp, _ = nc.(*net.TCPConn)
 	if w, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		if _, ok := nc.(*tls.Conn); !ok {
@@ -241,6 +242,9 @@ func (s *Server) ShedIdle() int {
 	slices.SortFunc(idle, func(a, b *conn) int { return cmp.Compare(a.idleSince.Load(), b.idleSince.Load()) })
 	shed := 0
 	for _, c := range idle {
+		if _, readable := peek(socketOf(c.nc)); readable {
+			continue // its request is there already
+		}
 		if c.endIdle() {
 			shed++
 		}
