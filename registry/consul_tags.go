@@ -26,6 +26,8 @@ import (
 // maxTag is the longest tag that is read; Consul itself has no limit.
 const maxTag = 4096
 
+var errLongTag = fmt.Errorf("tag longer than %d bytes", maxTag)
+
 // entry is one instance as the catalog describes it.
 type entry struct {
 	Node, Address, Datacenter string
@@ -82,8 +84,8 @@ func (t tagger) commands(e *entry, up bool) ([]route.Command, []route.Problem) {
 		if !ok {
 			continue
 		}
-		if len(tag) > maxTag {
-			refuse(tag, fmt.Errorf("tag longer than %d bytes", maxTag))
+		if len(src) > maxTag {
+			refuse(tag, errLongTag)
 			continue
 		}
 		if first { // most entries of a catalog have no route at all
@@ -108,10 +110,17 @@ func (t tagger) commands(e *entry, up bool) ([]route.Command, []route.Problem) {
 		c.Origin.Tag = tag
 		if err := c.Validate(); err != nil {
 			refuse(tag, err)
+			if c.Service = oneWord(c.Service); c.Validate() == nil { // it was only the name
+				commands = append(commands, c)
+			}
 			continue
 		}
-		if err := t.destination(&c, opts, e); err != nil {
-			c.Dst, c.Weight = "", 0
+		err = errLongTag
+		if len(tag) <= maxTag {
+			err = t.destination(&c, opts, e)
+		}
+		if err != nil {
+			c.Dst, c.Weight, c.Origin.Tag = "", 0, shorten(tag)
 			refuse(tag, err)
 		} else {
 			c.Down = !up
@@ -119,6 +128,17 @@ func (t tagger) commands(e *entry, up bool) ([]route.Command, []route.Problem) {
 		commands = append(commands, c)
 	}
 	return commands, problems
+}
+
+// oneWord is the name of a service without what a word cannot hold: it stands for a service that is refused for its
+// name, whose routes are known all the same.
+func oneWord(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '"' || unicode.IsSpace(r) || unicode.IsControl(r) {
+			return '_'
+		}
+		return r
+	}, name)
 }
 
 // destination reads the options of a tag into c: Dst, Weight and Opts.
@@ -285,7 +305,7 @@ func expand(s, dc string) (string, error) {
 // plainTag returns the tags that a tag which is no route stands for: as in fabio, a comma separates.
 func plainTag(tag string) ([]string, error) {
 	if len(tag) > maxTag {
-		return nil, fmt.Errorf("tag longer than %d bytes", maxTag)
+		return nil, errLongTag
 	}
 	if err := printableText(tag); err != nil {
 		return nil, err

@@ -151,6 +151,7 @@ func TestTagRefused(t *testing.T) {
 		{"quote first", nil, `p-"/x"`, "starts with a quote", false},
 		{"escape in an option", nil, `p-/x host=a\r\nb`, "control character", true},
 		{"long", nil, "p-/" + strings.Repeat("x", maxTag), "longer than", false},
+		{"long options", nil, "p-/x allow=ip:10.0.0.1" + strings.Repeat(",ip:10.0.0.1", maxTag/10), "longer than", true},
 		{"weight", nil, "p-/x weight=abc", `weight "abc" is not a number`, true},
 		{"weight NaN", nil, "p-/x weight=NaN", "is not a number", true},
 		{"weight Inf", nil, "p-/x weight=+Inf", "is not a number", true},
@@ -162,8 +163,9 @@ func TestTagRefused(t *testing.T) {
 		{"port 0", func(e *entry) { e.ServicePort = 0 }, "p-/x", "service port 0", true},
 		{"port 70000", func(e *entry) { e.ServicePort = 70000 }, "p-/x", "service port 70000", true},
 		{"port -1", func(e *entry) { e.ServicePort = -1 }, "p-/x", "service port -1", true},
-		{"service with a blank", func(e *entry) { e.ServiceName = "my web" }, "p-/x", "white space", false},
-		{"service with a line break", func(e *entry) { e.ServiceName = "x\nroute add evil / http://evil" }, "p-/x", "white space", false},
+		{"service with a blank", func(e *entry) { e.ServiceName = "my web" }, "p-/x", "white space", true},
+		{"service with a line break", func(e *entry) { e.ServiceName = "x\nroute add evil / http://evil" }, "p-/x", "white space", true},
+		{"service with a quote", func(e *entry) { e.ServiceName = `"web"` }, "p-/x", "starts with a quote", true},
 		{"no address", func(e *entry) { e.Address = "" }, "p-/x", "no IP address and no host name", true},
 	} {
 		e := instanceOf("v1", c.tag, "p-/good")

@@ -233,7 +233,7 @@ func parseDef(raw []byte) (route.Command, error) {
 	if err == nil {
 		return c, nil
 	}
-	down := route.Command{Verb: route.Add, Service: c.Service, Src: c.Src, Down: true}
+	down := route.Command{Verb: route.Add, Service: oneWord(c.Service), Src: c.Src, Down: true}
 	if c.Verb != route.Add || down.Validate() != nil {
 		return route.Command{}, err
 	}
