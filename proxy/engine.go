@@ -19,7 +19,7 @@ type engine struct {
 // engines are all there are; the first is the default.
 var engines = []engine{
 	{"http1", "varco's own, the fastest and strictest", (*Proxy).openHTTP1, (*Proxy).newHTTP1Server},
-	{"std", "net/http, to compare with and to fall back on", (*Proxy).openStd, (*Proxy).newHTTPServer},
+	{"std", "net/http, to compare with and to fall back on", (*Proxy).openStd, (*Proxy).newStdServer},
 }
 
 func engineNames() []string {
