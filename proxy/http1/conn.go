@@ -135,7 +135,7 @@ func (c *conn) endIdle() bool {
 	if !c.phase.CompareAndSwap(phaseIdle, phaseEnding) {
 		return false
 	}
-	c.nc.SetReadDeadline(time.Unix(1, 0))
+	c.nc.SetReadDeadline(longAgo)
 	return true
 }
 
@@ -338,10 +338,9 @@ func (c *conn) takeBody(b *body) {
 	if b.mu.TryLock() {
 		return
 	}
-	c.nc.SetReadDeadline(time.Unix(1, 0))
+	c.src.interrupt()
 	b.mu.Lock()
-	c.src.deadline = time.Time{}
-	c.nc.SetReadDeadline(time.Time{})
+	c.src.resume()
 }
 
 // refuse answers a request that cannot be handled, and counts it.

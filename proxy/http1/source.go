@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -25,7 +26,25 @@ type source struct {
 	n   int    // what f read
 	err error  // what f met
 
-	deadline time.Time // the read deadline in force, zero for none
+	deadline time.Time   // the read deadline in force, zero for none
+	stopped  atomic.Bool // between interrupt and resume: every read fails
+}
+
+// longAgo is a deadline that makes what waits fail at once.
+var longAgo = time.Unix(1, 0)
+
+// interrupt makes a read in progress and all later ones fail, until resume. It may be called from any goroutine: the
+// flag is set first, and within looks at it last, so that a deadline that is set at the same moment does not undo it.
+func (s *source) interrupt() {
+	s.stopped.Store(true)
+	s.nc.SetReadDeadline(longAgo)
+}
+
+// resume ends interrupt.
+func (s *source) resume() {
+	s.stopped.Store(false)
+	s.deadline = time.Time{}
+	s.nc.SetReadDeadline(s.deadline)
 }
 
 // bufferSize is how much of a connection is read ahead. Larger heads get a buffer of their own.
@@ -39,7 +58,7 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return 
 var errPeerGone = fmt.Errorf("http1: upstream closed the connection: %w", io.EOF)
 
 func (s *source) init(nc net.Conn) {
-	*s = source{nc: nc}
+	s.nc = nc
 	if tc, ok := nc.(*net.TCPConn); ok && rawReads {
 		if raw, err := tc.SyscallConn(); err == nil {
 			s.raw = raw
@@ -153,16 +172,22 @@ func (s *source) Read(p []byte) (int, error) {
 func (s *source) within(d time.Duration, now time.Time) {
 	if d <= 0 {
 		if !s.deadline.IsZero() {
-			s.deadline = time.Time{}
-			s.nc.SetReadDeadline(s.deadline)
+			s.setDeadline(time.Time{})
 		}
 		return
 	}
 	if left := s.deadline.Sub(now); !s.deadline.IsZero() && left >= d && left <= d+d/8 {
 		return
 	}
-	s.deadline = now.Add(d + d/8)
-	s.nc.SetReadDeadline(s.deadline)
+	s.setDeadline(now.Add(d + d/8))
+}
+
+func (s *source) setDeadline(t time.Time) {
+	s.deadline = t
+	s.nc.SetReadDeadline(t)
+	if s.stopped.Load() {
+		s.nc.SetReadDeadline(longAgo)
+	}
 }
 
 // isTimeout reports whether err is a deadline that passed.

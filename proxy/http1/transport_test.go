@@ -564,6 +564,54 @@ func TestTransportTunnel(t *testing.T) {
 	}
 }
 
+// Close ends a Read that waits, and touches nothing that the Read uses.
+func TestTransportTunnelClose(t *testing.T) {
+	addr := rawUpstream(t, func(n int, nc *net.TCPConn, r *bufio.Reader) {
+		readHead(r)
+		io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
+		r.ReadByte()
+	})
+	tr := &Transport{}
+	defer tr.Close()
+	r := request(t, "GET", addr, nil)
+	r.Header["Connection"], r.Header["Upgrade"] = []string{"upgrade"}, []string{"x"}
+	resp, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		b, _ := io.ReadAll(resp.Body)
+		read <- string(b)
+	}()
+	resp.Body.Close()
+	if got := <-read; got != "" && got != "first" {
+		t.Errorf("read %q", got)
+	}
+}
+
+// An interruption holds, whatever deadline is set at the same moment.
+func TestSourceInterrupt(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var s source
+	s.init(dial(t, l.Addr().String()))
+	s.interrupt()
+	s.within(time.Minute, time.Now())
+	if err := s.fill(bufferSize); !isTimeout(err) {
+		t.Errorf("fill = %v, want a timeout", err)
+	}
+	s.resume()
+	s.within(time.Nanosecond, time.Now().Add(50*time.Millisecond))
+	start := time.Now()
+	if err := s.fill(bufferSize); !isTimeout(err) || time.Since(start) < 20*time.Millisecond {
+		t.Errorf("after resume: fill = %v after %v, want a timeout after 50 ms", err, time.Since(start))
+	}
+}
+
 func TestTransportTLS(t *testing.T) {
 	ts := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "secret") }))
 	defer ts.Close()

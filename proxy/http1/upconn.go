@@ -27,7 +27,9 @@ type upConn struct {
 	most      int // requests after which it is closed, 0 for no limit
 	closeOnce sync.Once
 	aborted   atomic.Bool
-	onCancel  func() // abort, as a value made once
+	// writeStopped is set once no write may succeed any more.
+	writeStopped atomic.Bool
+	onCancel     func() // abort, as a value made once
 
 	// Of the current request:
 	head        responseHead
@@ -116,7 +118,21 @@ func (u *upConn) unwatch() {
 // abort makes reads and writes in progress fail, and the connection useless.
 func (u *upConn) abort() {
 	u.aborted.Store(true)
-	u.nc.SetDeadline(time.Unix(1, 0))
+	u.src.interrupt()
+	u.stopWrites()
+}
+
+// stopWrites makes a write in progress and all later ones fail; as interrupt does for reads.
+func (u *upConn) stopWrites() {
+	u.writeStopped.Store(true)
+	u.nc.SetWriteDeadline(longAgo)
+}
+
+func (u *upConn) setWriteDeadline(t time.Time) {
+	u.nc.SetWriteDeadline(t)
+	if u.writeStopped.Load() {
+		u.nc.SetWriteDeadline(longAgo)
+	}
 }
 
 func (u *upConn) roundTrip(r *http.Request) (*http.Response, error) {
@@ -278,7 +294,7 @@ func (u *upConn) writeSoon() {
 		return
 	}
 	u.deadline = now.Add(d + d/8)
-	u.nc.SetWriteDeadline(u.deadline)
+	u.setWriteDeadline(u.deadline)
 }
 
 func (u *upConn) readHead() error {
@@ -385,7 +401,9 @@ func (u *upConn) switchProtocols(r *http.Request) (*http.Response, error) {
 	}
 	u.unwatch()
 	u.nc.SetDeadline(time.Time{})
-	u.resp.Body = &tunnel{u: u}
+	t := &tunnel{u: u, ahead: append([]byte(nil), u.src.bytes()...)}
+	u.src.release()
+	u.resp.Body = t
 	u.resp.ContentLength = -1
 	return &u.resp, nil
 }
@@ -449,10 +467,22 @@ func (b *responseBody) Close() error {
 	return nil
 }
 
-// tunnel is the Body of a 101: both directions of the connection.
-type tunnel struct{ u *upConn }
+// tunnel is the Body of a 101: both directions of the connection. Close may be called while Read waits, so neither
+// uses the connection's buffer: what was read ahead is its own.
+type tunnel struct {
+	u     *upConn
+	ahead []byte
+}
 
-func (t *tunnel) Read(p []byte) (int, error)  { return t.u.src.Read(p) }
+func (t *tunnel) Read(p []byte) (int, error) {
+	if len(t.ahead) > 0 {
+		n := copy(p, t.ahead)
+		t.ahead = t.ahead[n:]
+		return n, nil
+	}
+	return t.u.nc.Read(p)
+}
+
 func (t *tunnel) Write(p []byte) (int, error) { return t.u.nc.Write(p) }
 
 // CloseWrite ends our direction.
@@ -465,10 +495,3 @@ func (t *tunnel) CloseWrite() error {
 
 // Close ends both directions.
 func (t *tunnel) Close() error { t.u.close(); return nil }
-
-// Conn answers the connection under the tunnel and the bytes of it that were read ahead; the caller owns both then.
-func (t *tunnel) Conn() (net.Conn, []byte) {
-	ahead := append([]byte(nil), t.u.src.bytes()...)
-	t.u.src.release()
-	return t.u.nc, ahead
-}

@@ -136,7 +136,7 @@ func (l *upload) send(buf []byte, room, n int) error {
 const room16 = 16
 
 func (l *upload) write(b []byte) error {
-	l.u.nc.SetWriteDeadline(time.Now().Add(l.u.pool.t.WriteTimeout))
+	l.u.setWriteDeadline(time.Now().Add(l.u.pool.t.WriteTimeout))
 	_, err := l.u.nc.Write(b)
 	return err
 }
@@ -184,9 +184,15 @@ func (u *upConn) endUpload() {
 		l.quit = true
 		l.mu.Unlock()
 		l.proceed()
-		u.nc.SetWriteDeadline(time.Unix(1, 0))
-		interruptBody(l.r.Body)
-		<-l.done
+		u.stopWrites()
+		if b, ok := l.r.Body.(*body); ok {
+			b.src.interrupt()
+			<-l.done
+			b.src.resume()
+		} else {
+			l.r.Body.Close()
+			<-l.done
+		}
 	}
 	if l.err != nil {
 		u.reusable = false
@@ -214,14 +220,4 @@ func (l *upload) finished() bool {
 	case <-timer.C:
 		return false
 	}
-}
-
-// interruptBody ends a Read of a request body that waits for the client.
-func interruptBody(rc io.ReadCloser) {
-	b, ok := rc.(*body)
-	if !ok {
-		rc.Close()
-		return
-	}
-	b.src.nc.SetReadDeadline(time.Unix(1, 0))
 }
