@@ -273,6 +273,10 @@ func (l *ListenConfig) setAddr(value string) error {
 			return err
 		}
 		value = strings.TrimSpace(result)
+		// An interface without an address gives "". Behind it stands ":9999", which would listen on every one.
+		if strings.HasPrefix(value, ":") {
+			return fmt.Errorf("the template gives no address, only %q", value)
+		}
 	}
 	host, port, err := net.SplitHostPort(value)
 	if err != nil {

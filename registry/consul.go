@@ -87,6 +87,11 @@ func (c *ConsulConfig) flags(fs *pflag.FlagSet) {
 
 func checkConsul(config *Config) error {
 	c := &config.Consul
+	if c.Addr != defaultAddr && c.Addr != "" {
+		if err := new(client).setAddr(clientConfig(*c)); err != nil {
+			return err
+		}
+	}
 	if c.RequireConsistent && c.AllowStale {
 		return errors.New("registry.consul.allowStale and registry.consul.requireConsistent cannot both be true")
 	}

@@ -173,6 +173,10 @@ func (c *Config) Validate() error {
 	if c.Retry <= 0 {
 		return fmt.Errorf("registry.retry: %s: want more than 0", c.Retry)
 	}
+	// Consul's settings are looked at whatever the backend is: they are the ones that may hold a secret in the wrong place.
+	if err := checkConsul(c); err != nil {
+		return err
+	}
 	for _, b := range backends {
 		if b.Name == c.Backend {
 			return b.check(c)

@@ -125,3 +125,16 @@ func TestBackoffGrowsWithJitter(t *testing.T) {
 		t.Errorf("after reset %v", d)
 	}
 }
+
+// A password in the address of a Consul that is not even asked must not reach the log.
+func TestValidateLooksAtConsulWhateverTheBackend(t *testing.T) {
+	var c Config
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	c.Flags(fs)
+	if err := fs.Parse([]string{"--registry.backend=static", "--registry.consul.addr=http://u:canary@localhost:8500"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("Validate = %v, want an error that does not show the password", err)
+	}
+}
