@@ -92,14 +92,14 @@ func (x *exchange) tunnel(client, upstream io.ReadWriteCloser, h http.Header) {
 	u := x.up
 	opened := time.Now()
 	x.finish(http.StatusSwitchingProtocols, opened.Sub(x.start))
+	done := x.p.tunnels.add(client, upstream)
+	defer done() // last: who waits for the tunnels finds them counted
 	x.p.metrics.WSConns.Inc()
 	u.stats.ConnOpen()
 	defer func() {
 		u.stats.ConnClose(time.Since(opened))
 		x.p.metrics.WSConns.Dec()
 	}()
-	done := x.p.tunnels.add(client, upstream)
-	defer done()
 
 	var head strings.Builder
 	head.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
