@@ -82,18 +82,21 @@ func (b *body) read(p []byte) (int, error) {
 }
 
 // arm sets the deadline of the next read.
-func (b *body) arm() { b.src.within(sooner(b.timeout, b.until, time.Now())) }
+func (b *body) arm() {
+	now := time.Now()
+	b.src.within(sooner(b.timeout, b.until, now), now)
+}
 
 // sooner answers how long something may take that has d at most, 0 for no limit, and must be over by until.
-func sooner(d time.Duration, until, now time.Time) (time.Duration, time.Time) {
+func sooner(d time.Duration, until, now time.Time) time.Duration {
 	if until.IsZero() {
-		return d, now
+		return d
 	}
 	left := max(until.Sub(now), 1)
 	if d <= 0 || left < d {
-		return left, now
+		return left
 	}
-	return d, now
+	return d
 }
 
 // fault turns what a source says into what a reader of the body is to know.

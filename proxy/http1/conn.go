@@ -70,7 +70,7 @@ var exchanges = sync.Pool{New: func() any {
 func (c *conn) serve() {
 	c.src.init(c.nc)
 	c.from = c.nc.RemoteAddr().String()
-	c.ctx = &requestContext{server: c.srv, local: c.nc.LocalAddr()}
+	c.ctx = &requestContext{local: c.nc.LocalAddr()}
 	keep := false
 	defer func() {
 		if c.phase.Load() != phaseForeign {
@@ -384,15 +384,14 @@ func (c *conn) writeSoon() {
 	if c.ownDeadline {
 		return
 	}
-	d, _ := sooner(c.srv.WriteTimeout, c.writeUntil, now)
+	d := sooner(c.srv.WriteTimeout, c.writeUntil, now)
 	if d <= 0 {
 		return
 	}
-	if left := c.writeDeadline.Sub(now); left >= d && left <= d+d/8 {
-		return
+	if t, move := deadlineFor(d, now, c.writeDeadline); move {
+		c.writeDeadline = t
+		c.nc.SetWriteDeadline(t)
 	}
-	c.writeDeadline = now.Add(d + d/8)
-	c.nc.SetWriteDeadline(c.writeDeadline)
 }
 
 // checkGone cancels the request's context if the client has closed its connection.
@@ -429,7 +428,7 @@ func (c *conn) putExchange() {
 	}
 	if c.ctx.spent() {
 		c.ctx.cancel()
-		c.ctx = &requestContext{server: c.srv, local: c.ctx.local}
+		c.ctx = &requestContext{local: c.ctx.local}
 		x.req = nil
 	}
 	if b := x.body; b != nil {

@@ -22,8 +22,7 @@ type Watchable interface {
 // requestContext is the context of the requests of one connection. Nothing is allocated for it until somebody asks for
 // Done; then it is used up with that request and the connection takes another.
 type requestContext struct {
-	server *Server
-	local  net.Addr
+	local net.Addr
 
 	mu    sync.Mutex // guards the fields below
 	done  chan struct{}
@@ -54,12 +53,9 @@ func (c *requestContext) Err() error {
 	return c.err
 }
 
-// Value knows what net/http's server puts there.
+// Value knows the address that net/http's server puts there, under the same key.
 func (c *requestContext) Value(key any) any {
-	switch key {
-	case http.ServerContextKey:
-		return nil
-	case http.LocalAddrContextKey:
+	if key == http.LocalAddrContextKey {
 		return c.local
 	}
 	return nil

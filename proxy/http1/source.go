@@ -167,8 +167,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return s.receive(p)
 }
 
-// within makes reads fail that take longer than d from now, give or take an eighth: a deadline is only moved when it
-// would be off by more, so a busy connection moves its own rarely. Zero means no limit.
+// within makes reads fail that take longer than d from now, give or take an eighth. Zero means no limit.
 func (s *source) within(d time.Duration, now time.Time) {
 	if d <= 0 {
 		if !s.deadline.IsZero() {
@@ -176,10 +175,18 @@ func (s *source) within(d time.Duration, now time.Time) {
 		}
 		return
 	}
-	if left := s.deadline.Sub(now); !s.deadline.IsZero() && left >= d && left <= d+d/8 {
-		return
+	if t, move := deadlineFor(d, now, s.deadline); move {
+		s.setDeadline(t)
 	}
-	s.setDeadline(now.Add(d + d/8))
+}
+
+// deadlineFor answers the deadline of something that may take d from now, and whether the one in force has to be moved
+// for it: only if it is off by more than an eighth, so that a busy connection moves its own rarely.
+func deadlineFor(d time.Duration, now, inForce time.Time) (t time.Time, move bool) {
+	if left := inForce.Sub(now); !inForce.IsZero() && left >= d && left <= d+d/8 {
+		return inForce, false
+	}
+	return now.Add(d + d/8), true
 }
 
 func (s *source) setDeadline(t time.Time) {

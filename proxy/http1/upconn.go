@@ -290,11 +290,10 @@ func (u *upConn) write(b []byte) error {
 
 func (u *upConn) writeSoon() {
 	d, now := u.pool.t.WriteTimeout, time.Now()
-	if left := u.deadline.Sub(now); left >= d && left <= d+d/8 {
-		return
+	if t, move := deadlineFor(d, now, u.deadline); move {
+		u.deadline = t
+		u.setWriteDeadline(t)
 	}
-	u.deadline = now.Add(d + d/8)
-	u.setWriteDeadline(u.deadline)
 }
 
 func (u *upConn) readHead() error {
